@@ -20,7 +20,7 @@ from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
 from overlimit.http.asgi.conversations import CONVERSATION, current
 from overlimit.http.asgi.requests import ASGIApp
 from overlimit.http.callables import is_coroutine_function
-from overlimit.http.raised import Exceeded, Failed, Refusal, as_refusal, is_refusal
+from overlimit.http.raised import Exceeded, Failed, Refusal, as_refusal
 
 
 class RefusedRequest(Refusal, HTTPException):
@@ -101,7 +101,8 @@ def noting_refusals(build: Callable[[], ASGIApp], app: Starlette) -> ASGIApp:
 
 async def _note_then_ask(handler: Any, connection: HTTPConnection, error: Exception) -> Response | None:
     conversation = connection.scope.get(CONVERSATION)
-    if is_refusal(error) and conversation is not None and not isinstance(connection, WebSocket):
+    is_refusal = isinstance(error, (RefusedRequest, errors.RateLimitExceeded))
+    if is_refusal and conversation is not None and not isinstance(connection, WebSocket):
         conversation.note_raised(connection, _as_refused(error))
     return await _ask(handler, connection, error)
 

@@ -75,11 +75,6 @@ def as_refusal(error: Any, exceeded: Callable[[Decision], E], failed: Callable[[
     return refused
 
 
-def is_refusal(error: object) -> bool:
-    """Return whether an exception is a refusal, of an adapter or of a limiter of the app's own."""
-    return isinstance(error, (Refusal, errors.RateLimitExceeded))
-
-
 def own_kinds(error: errors.RateLimitExceeded) -> tuple[type, ...]:
     """Return the classes of a refusal that are the app's own, for which it may have handlers."""
     kinds = type(error).__mro__

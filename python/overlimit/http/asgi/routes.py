@@ -4,39 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from overlimit.http.asgi.conversations import CONVERSATION, BaseConversation
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Receive, Scope, Send, read_json
 from overlimit.http.callables import function_name
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.rules.called_routes import Place
-from overlimit.http.rules.precedence import Route
-
-
-class AsgiRoute(Protocol):
-    """A route as `LimitedApp` knows it, which is a ``CalledRoute``."""
-
-    handler: Callable[..., Any]
-
-    def described(self, endpoint: str, method: str) -> Route:
-        """Return the route by the name of its endpoint and for one HTTP method."""
-
-    def is_decided_first(self, plan: RoutePlan) -> bool:
-        """Return whether a request is decided before the framework does anything with it."""
-
-    def supply(self, plan: RoutePlan) -> None:
-        """Have the framework supply what functions of the plan are given besides the request."""
-
-    def resolved_first(self, functions: tuple[Any, ...]) -> Callable[..., Awaitable[None]]:
-        """Return what has the framework supply functions before anything else."""
-
 
 R = TypeVar("R")
 
 
 class LimitedApp:
-    """What answers on a route, with the plan of the route noted in its conversation."""
+    """What answers on a route, with the plan of the route noted in its conversation.
+
+    A route is a ``CalledRoute`` that also says whether a request is decided before the framework does
+    anything with it (``is_decided_first``), and has the framework supply what functions are given besides the
+    request: with all that it does (``supply``), or before anything else (``resolved_first``).
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         """Take what answered until now, which is found as ``app``."""
@@ -47,7 +32,7 @@ class LimitedApp:
     def route_at(cls, target: Any, place: Place, make: Callable[[Place], R]) -> R:
         """Return a route as it is reached through the mounts of a place, always the same.
 
-        The target is what routes: a route, a mounted app or a host, which answers by this from then on.
+        ``target`` is a route of the framework, a mounted app or a host; it answers by this from then on.
         """
         if not isinstance(target.app, cls):
             target.app = cls(target.app)
@@ -80,7 +65,7 @@ class LimitedApp:
             app = partial(route.resolved_first(plan.supplied), app)
         return _read_then_answer(conversation, plan, request, app, receive, send)
 
-    def reached(self, known: Container[object], prefix: str) -> AsgiRoute | None:
+    def reached(self, known: Container[object], prefix: str) -> Any:
         """Return the known route by its mounts; one by a way that nobody knows of is not unlimited."""
         route = self._routes.get(prefix)
         return (

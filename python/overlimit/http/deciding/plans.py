@@ -106,7 +106,7 @@ class StorePlan:
             for each in found
             if isinstance(each, ResolvedRule) and not each.skips_anonymous and each.entry is None
         )
-        always = all(each.always_holds for each in self._rate_limits)
+        always = all(each.enabled and not each.request_filters for each in self._rate_limits)
         return StoreCall(self._rate_limits, fixed) if always and len(fixed) == len(found) else None
 
     @property

@@ -169,11 +169,6 @@ class AppRateLimit:
         alone = id(self) if self.fallback else None
         return id(self.store), id(self.clock), self.shadow, alone
 
-    @property
-    def always_holds(self) -> bool:
-        """Whether it is enabled, and has no filter that lets requests pass."""
-        return self.enabled and not self.request_filters
-
     def holds_for(self, arguments: Arguments) -> bool:
         """Return whether it is enabled and none of its filters lets the request pass."""
         return self.enabled and not any(
