@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import click
-from flask import Blueprint, Flask, has_request_context
+from flask import Blueprint, Flask, has_request_context, request_started
 
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.flask.app_state import AppState, Ledger
@@ -16,12 +16,12 @@ from overlimit.flask.current import LEDGER, current_request, this_app, this_requ
 from overlimit.flask.errors import refuse
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.flask.waiting import unnoticed
 from overlimit.http.callables import function_name
 from overlimit.http.decorators import WrappingDecorator, options_of_decorator
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import LIMIT_OPTIONS, LimitKeywords, LimitsValue, ReadLimits
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction, wrapped_chain
+from overlimit.http.rules.unnoticed import Unnoticed
 from overlimit.limits import as_limits
 
 if TYPE_CHECKING:
@@ -38,6 +38,16 @@ _INSTEAD = (
     ", which no request calls: write @Limiter('5/minute', name='jobs', store=...).throttle('reports'), which "
     "waits, or has a timeout"
 )
+
+
+def _set_up(app: Flask, **_: object) -> None:
+    state = AppState.of(app)
+    if state.has_new_views():
+        unnoticed.discard(state.decorated())
+
+
+# Flask sends this signal for every request of every app, which costs them all a little.
+unnoticed = Unnoticed(_set_up, request_started)
 
 
 class LimitDecorator(WrappingDecorator):

@@ -14,10 +14,9 @@ from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger
 from overlimit.flask.commands import limits
 from overlimit.flask.current import LEDGER, this_app, this_request
-from overlimit.flask.decorator import LimitDecorator, limiting
+from overlimit.flask.decorator import LimitDecorator, limiting, unnoticed
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.flask.waiting import unnoticed
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import LimitKeywords, LimitsValue, Scope, SharedKeywords
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
