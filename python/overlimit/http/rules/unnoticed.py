@@ -26,10 +26,7 @@ class Unnoticed:
     def add(self, decorated: object) -> None:
         """Note a function, a group or a RateLimit."""
         with self._changing():
-            try:
-                self._decorated.add(decorated)
-            except TypeError:  # no weak references to it, so it is noticed for good
-                self._decorated.add(Unnoticed)
+            self._decorated.add(decorated)
             for each in self._signals:
                 each.connect(self._set_up)
 
