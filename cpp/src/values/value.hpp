@@ -60,8 +60,8 @@ class Value {
                                                   std::span<const Receipt> receipts) const;
   /// The value under a key of this creation, without what has expired.
   [[nodiscard]] Value without_expired(Instant created_at, Instant now) const;
-  /// The value under a key of this creation with this lock, which is the last record. All others stay as they are,
-  /// expired ones too: nobody has asked for them, and by a clock that goes back they count.
+  /// The value under a key of this creation with this lock, which is the last record. All others stay as they
+  /// are, expired ones too: nobody has asked for them, and by a clock that goes back they count.
   [[nodiscard]] Value with_lock(Instant created_at, const Lock& lock) const;
   /// Puts a record in the place of that of its tag, if there is one.
   void put(Record record);
