@@ -156,6 +156,9 @@ class Copies:
                 )
         return None
 
+    def has_locks(self) -> bool:
+        return any(self.lock_of(side) is not None for side in (0, 1))
+
     def hit(self, step: Step) -> None:
         who = "ab"[step.side]
         expected = getattr(self.oracle(step), step.kind)(self.now, [who], step.cost)
@@ -223,10 +226,11 @@ class Copies:
         value = self.raw.get(self.keys[1 - step.side]) or b""
         told = renamed(self.records[1 - step.side], "ab"[step.side])
         before = [self.used(side, step.version) for side in (step.side, 1 - step.side)]
+        had_locks = self.has_locks()  # while there is one, nothing is left
         self.oracle(step).restore(self.now, "ab"[step.side], told)
         once = self.restoring[step.version].restore(self.keys[step.side], value, self.now)
         assert self.restoring[step.version].restore(self.keys[step.side], value, self.now) == once
-        if self.penalty is None and self.lock_of(0) is self.lock_of(1) is None:
+        if self.penalty is None and not had_locks and not self.has_locks():
             for own, other, both in zip(*before, self.used(step.side, step.version), strict=True):
                 assert max(own, other) <= both <= own + other
         self.seen["restored"] += bool(value)
