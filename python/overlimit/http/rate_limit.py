@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from overlimit._core import Decision
 from overlimit._messages.arguments import check_options
+from overlimit._options import truth_of
 from overlimit.clocks import ClockLike
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import check_callable
@@ -155,7 +156,7 @@ class BaseRateLimit(Generic[A]):
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
-        self._handle.switch(bool(enabled))
+        self._handle.switch(truth_of("enabled", enabled))
 
     def disabled(self) -> AbstractContextManager[None]:
         """Limit nothing within a ``with`` block, in any thread: for tests. Blocks may overlap."""

@@ -101,7 +101,10 @@ def test_limits_are_switched_off_and_on_also_within_a_block(serve):
         assert site.statuses(times=2) == [200, 200]
     assert site.limiter.enabled
     assert site.statuses(times=2) == [200, 429]
-    site.limiter.enabled = False
+    with pytest.raises(ValueError, match="enabled must be True or False, not 'maybe'"):
+        site.limiter.enabled = "maybe"
+    assert site.limiter.enabled
+    site.limiter.enabled = "no"
     assert site.statuses(times=2) == [200, 200]
 
 
