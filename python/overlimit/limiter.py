@@ -17,9 +17,9 @@ from overlimit._messages.migration_hints import (
     OF_LIMITER,
     OPTIONS_OF_LIMITER,
     OPTIONS_OF_THROTTLE,
+    TIMEOUT_OF_STORE,
     HintingType,
     add_hints,
-    hints_at_arguments,
     there,
 )
 from overlimit._messages.texts import nearest, short_repr
@@ -52,7 +52,7 @@ IdentifierRows: TypeAlias = "Iterable[str | bytes | Sequence[str | bytes]]"
 _MOST_DERIVED = 1024
 """So many limiters under other limits each limiter keeps."""
 
-_SETTLE = "limiter.settle(decision, cost), with what the call cost in the end"
+_SETTLE = "write limiter.settle(decision, cost), with what the call cost in the end"
 
 
 class Limiter(QueuedLimiter, metaclass=HintingType):
@@ -108,8 +108,9 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
     @checks_arguments(
         synonyms=OPTIONS_OF_LIMITER,
         instead={
-            "key": "limiter.hit('user:42'), which takes the identifier of each call",
-            "burst": "it into the limits, as '20/minute burst 60'",
+            "key": "write limiter.hit('user:42'), which takes the identifier of each call",
+            "burst": "write it into the limits, as '20/minute burst 60'",
+            "timeout": TIMEOUT_OF_STORE,
         },
         hint="write options by name, as name='login', several limits as one list, and 10 in 60 seconds as "
         "the tuple (60, 10)",
@@ -172,7 +173,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         """What part of its limits this process grants with ``on_error="local"``."""
         return neat(self._share)
 
-    @hints_at_arguments(OF_ACQUIRE)
+    @checks_arguments(instead=OF_ACQUIRE)
     def acquire(
         self,
         *identifiers: str | bytes,
@@ -218,7 +219,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         """
         return waiting.acquire(self, identifiers, cost, timeout, waiting.urgency_of(priority, patience))
 
-    @checks_arguments(synonyms=OPTIONS_OF_THROTTLE, instead={"key": "limiter.throttle('user:42')"})
+    @checks_arguments(synonyms=OPTIONS_OF_THROTTLE, instead={"key": "write limiter.throttle('user:42')"})
     def throttle(
         self, *identifiers: CallIdentifier, cost: CallCost = 1, timeout: float | None = None
     ) -> Throttle:
@@ -303,7 +304,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         many.decide()
         return Decisions(limits, many)
 
-    @checks_arguments(instead={"cost": _SETTLE}, hint=f"write {_SETTLE}")
+    @checks_arguments(instead={"cost": _SETTLE}, hint=_SETTLE)
     def refund(self, decision: Decision, /) -> None:
         """Give back what a decision charged, once, where it was charged.
 
@@ -370,6 +371,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         super().reset_all()
         waiting.wake_waiters(self.store)
 
+    @checks_arguments()
     def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
         """Refuse an identifier for this many seconds from now, whether or not it exceeded a limit.
 

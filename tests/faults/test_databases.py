@@ -209,6 +209,11 @@ class TestSQLite:
             with pytest.raises(StoreError, match=str(path)):
                 Limiter("5/minute", name="x", store=SQLiteStore(path)).hit("a")
 
+    def test_a_directory_that_is_not_there_is_named(self, tmp_path):
+        limiter = Limiter("5/minute", name="x", store=f"sqlite:///{tmp_path}/none/limits.db")
+        with pytest.raises(StoreConfigError, match=f"there is no directory {tmp_path}/none$"):
+            limiter.hit("a")
+
     def test_a_full_disk_charges_nothing_and_says_so(self, tmp_path):
         limiter = Limiter("5/minute", name="x", store=SQLiteStore(tmp_path / "limits.db"))
         assert limiter.hit("a").remaining == 4

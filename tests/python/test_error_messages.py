@@ -99,6 +99,12 @@ class TestArguments:
             (lambda: overlimit.fastapi.RateLimit(None, "5/m"), "write default_limits='100/minute'"),
             (lambda: overlimit.flask.rate_limit("5/m", key="ip"), "write identifiers=by_address"),
             (lambda: overlimit.fastapi.RateLimit().limit("5/m", key="ip"), "write identifiers=by_address"),
+            (lambda: overlimit.flask.RateLimit(name="api"), "no option 'name': write key_prefix="),
+            (lambda: overlimit.fastapi.RateLimit(key="ip"), "no option 'key': write identifiers=by_address"),
+            (lambda: overlimit.flask.RateLimit(timeout=1), "write store='redis://host:6379/0?timeout=0.5'"),
+            (overlimit.flask.rate_limit, "is missing 'value': write rate_limit(value)"),
+            (lambda: Limiter("5/s", timeout=1), "write store='redis://host:6379/0?timeout=0.5'"),
+            (lambda: Limiter("5/s").lock("a"), "write Limiter.lock(identifier, seconds)"),
             (lambda: Limiter("5/s", name=5), "name='login'"),
             (lambda: Limiter("5/s", penalty=60), "a Penalty such as Penalty(60), or None, not 60"),
             (lambda: Limiter("5/s", on_error=True), "'raise', 'allow', 'deny' or 'local', not True"),
@@ -126,7 +132,7 @@ class TestArguments:
             (lambda: wait_time("x"), "must be a Decision"),
             (lambda: over_limit("memory://", identifiers=5), "a list of them"),
         ],
-        ids=range(44),
+        ids=range(50),
     )
     def test_that_are_wrong_are_a_type_error_that_says_what_to_write(self, call, message):
         assert message in refused(TypeError, call)

@@ -24,10 +24,10 @@ def checks_arguments(
 ) -> Callable[[_F], _F]:
     """Make the TypeErrors of a constructor or method for unknown, superfluous and missing arguments say more.
 
-    That is for ``synonyms`` the argument's name here, for arguments of ``instead`` what is written there, and
+    That is for ``synonyms`` the argument's name here, for arguments of ``instead`` what is said there, and
     for too many by position the ``hint``, by default the first of them by its name.
     """
-    hints = {other: f"{name}=" for other, name in (synonyms or {}).items()} | dict(instead or {})
+    hints = {other: f"write {name}=" for other, name in (synonyms or {}).items()} | dict(instead or {})
 
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
@@ -111,7 +111,7 @@ def _explain(
     names = [each.name for each in parameters if each.kind not in _ANY_NUMBER]
     by_position = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     for name in named:
-        if name not in names and inspect.Parameter.VAR_KEYWORD not in kinds:
+        if name not in names and (name in hints or inspect.Parameter.VAR_KEYWORD not in kinds):
             _refuse_name(call, name, names, hints)
     given = positional[is_method:]
     if len(given) > len(by_position) and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -136,8 +136,7 @@ def _refuse_missing(function: Callable[..., Any], positional: tuple[Any, ...], n
 
 def _refuse_name(call: str, name: str, names: list[str], hints: Mapping[str, str]) -> NoReturn:
     wanted = nearest(name, names)
-    written = hints.get(name) or (wanted and f"{wanted}=")
-    instead = f"write {written}" if written else f"it takes {', '.join(names)}"
+    instead = hints.get(name) or (f"write {wanted}=" if wanted else f"it takes {', '.join(names)}")
     raise TypeError(f"{call} has no argument {name!r}: {instead}") from None
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType, MappingProxyType, ModuleType
 from typing import NoReturn, ParamSpec, TypeVar
 
@@ -108,6 +107,9 @@ OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
 )
 """Options that a ``Limiter`` does not have, and what it calls them."""
 
+TIMEOUT_OF_STORE = "write store='redis://host:6379/0?timeout=0.5', or another store with its timeout"
+"""What to write instead of a timeout of what has a store."""
+
 OF_CLOCK: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("shift", "sleep", "tick"), "use clock.advance(60), in seconds"),
@@ -128,6 +130,19 @@ OF_RATE_LIMIT: Mapping[str, str] = MappingProxyType(
     }
 )
 """Arguments of the ``Limiter`` of Flask-Limiter and of slowapi that a ``RateLimit`` does not have."""
+
+NO_LIMITS = "write default_limits='100/minute', or application_limits= for all routes together"
+"""What a RateLimit is given where somebody gives it limits by position, or by a shorter name."""
+
+GUESSES: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("limit", "limits"), NO_LIMITS),
+        "key": "write identifiers=by_address, or another function",
+        "name": "write key_prefix=",
+        "timeout": TIMEOUT_OF_STORE,
+    }
+)
+"""What else people try as arguments of a ``RateLimit``."""
 
 _FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO = "overlimit.flask", "overlimit.fastapi", "overlimit.django"
 _FOR_DECORATORS = (_FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO)
@@ -215,21 +230,6 @@ def add_hints(kind: type, hints: Mapping[str, str]) -> None:
 def there(kind: type, names: Iterable[str]) -> list[str]:
     """Return those names that a class does not have only to answer with a hint."""
     return [name for name in names if not isinstance(inspect.getattr_static(kind, name, None), NotHere)]
-
-
-def hints_at_arguments(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make the TypeError for another library's argument say what to write instead."""
-
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name in kwargs.keys() & hints.keys():
-                raise TypeError(f"{function.__qualname__} has no argument {name!r}: {hints[name]}")
-            return function(*args, **kwargs)
-
-        return called
-
-    return decorated
 
 
 def missing(owner: object, name: str, hints: Mapping[str, str]) -> AttributeError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from overlimit._core import _fork_generation
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
-from overlimit._messages.migration_hints import OF_ACQUIRE, NotHere, hints_at_arguments
+from overlimit._messages.migration_hints import OF_ACQUIRE, NotHere
 from overlimit.aio import loops
 from overlimit.aio.limiter import AsyncLimiter
 from overlimit.errors import StoreError
@@ -158,7 +158,7 @@ class AsyncConcurrency(Initialised):
         self._slots = Concurrency(limit, longest=longest, store=store, clock=clock, name=name)
         self._limiter = AsyncLimiter._of(self._slots._limiter)
 
-    @hints_at_arguments(OF_ACQUIRE)
+    @checks_arguments(instead=OF_ACQUIRE)
     def slot(self, key: str | bytes, *, timeout: float | None = 0) -> _Entering:
         """Return what an ``async with`` statement enters and leaves.
 
@@ -169,7 +169,7 @@ class AsyncConcurrency(Initialised):
         timeout_us(timeout)
         return _Entering(self, key, timeout)
 
-    @hints_at_arguments(OF_ACQUIRE)
+    @checks_arguments(instead=OF_ACQUIRE)
     async def acquire(self, key: str | bytes, *, timeout: float | None = 5.0) -> AsyncSlot:
         """Wait for a slot of the key, and take it; keep it while the work lasts.
 

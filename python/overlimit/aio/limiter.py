@@ -14,6 +14,7 @@ from overlimit._messages.migration_hints import (
     OF_ASYNC_LIMITER,
     OPTIONS_OF_LIMITER,
     OPTIONS_OF_THROTTLE,
+    TIMEOUT_OF_STORE,
     HintingType,
     add_hints,
     there,
@@ -62,8 +63,9 @@ class AsyncLimiter(metaclass=HintingType):
     @checks_arguments(
         synonyms=OPTIONS_OF_LIMITER,
         instead={
-            "key": "await limiter.hit('user:42'), which takes the identifier of each call",
-            "burst": "it into the limits, as '20/minute burst 60'",
+            "key": "write await limiter.hit('user:42'), which takes the identifier of each call",
+            "burst": "write it into the limits, as '20/minute burst 60'",
+            "timeout": TIMEOUT_OF_STORE,
         },
         hint="write options by name, as name='login', several limits as one list, and 10 in 60 seconds as "
         "the tuple (60, 10)",
@@ -256,7 +258,7 @@ class AsyncLimiter(metaclass=HintingType):
         return AsyncThrottle(self.acquire, identifiers, cost, timeout)
 
     @checks_arguments(
-        instead={"cost": "await limiter.settle(decision, cost)"},
+        instead={"cost": "write await limiter.settle(decision, cost)"},
         hint="write await limiter.settle(decision, cost), with what the call cost in the end",
     )
     async def refund(self, decision: Decision, /) -> None:
@@ -287,6 +289,7 @@ class AsyncLimiter(metaclass=HintingType):
         else:
             await asyncio.to_thread(self._limiter.reset_all)
 
+    @checks_arguments()
     async def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
         """Refuse an identifier for this many seconds from now; see `Limiter.lock`."""
         await loops.answer(

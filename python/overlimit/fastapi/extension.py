@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import APIRouter, FastAPI
 
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.migration_hints import hints_at_arguments
+from overlimit._messages.migration_hints import NO_LIMITS
 from overlimit._messages.texts import short_repr
 from overlimit.fastapi.app_state import AppState, watch_apps
 from overlimit.fastapi.migration_hints import ARGUMENTS, OF_LIMIT
@@ -84,15 +84,14 @@ class RateLimit(ConversationRateLimit[FastAPI]):
     )
 
     @shows_options(Keywords, _OPTIONS)
-    @checks_arguments(hint=ARGUMENTS["limits"])
+    @checks_arguments(hint=NO_LIMITS)
     @hides_passwords
     def __init__(self, app: FastAPI | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
         super().__init__(app, options)
 
     @documents(OPTIONS)
-    @checks_arguments(hint=_ONE_TEXT)
-    @hints_at_arguments(OF_LIMIT)
+    @checks_arguments(instead=OF_LIMIT, hint=_ONE_TEXT)
     def limit(self, value: Limits, **options: Unpack[RouteKeywords]) -> LimitDecorator:
         """Limit a path function, or a function that path functions depend on; it stays as it is.
 
@@ -116,7 +115,7 @@ class RateLimit(ConversationRateLimit[FastAPI]):
         """
         return LimitDecorator(self._checked(value, options), self._handle, watch_apps, value)
 
-    @hints_at_arguments(OF_LIMIT)
+    @checks_arguments(instead=OF_LIMIT)
     def shared_limit(
         self, value: Limits, scope: AnyScope, **options: Unpack[SharedRouteKeywords]
     ) -> LimitDecorator:
@@ -127,8 +126,7 @@ class RateLimit(ConversationRateLimit[FastAPI]):
         checked = self._checked(value, {**options, "scope": scope}, is_shared=True)
         return LimitDecorator(checked, self._handle, watch_apps)
 
-    @checks_arguments(hint=_ONE_TEXT)
-    @hints_at_arguments(OF_LIMIT)
+    @checks_arguments(instead=OF_LIMIT, hint=_ONE_TEXT)
     def dependency(self, value: Limits, **options: Unpack[RouteKeywords]) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit routes, or all routes of a router or of the app.
 
@@ -137,7 +135,7 @@ class RateLimit(ConversationRateLimit[FastAPI]):
         """
         return LimitDependency(self._checked(value, options), self._handle)
 
-    @hints_at_arguments(OF_LIMIT)
+    @checks_arguments(instead=OF_LIMIT)
     def shared_dependency(
         self, value: Limits, scope: AnyScope, **options: Unpack[SharedRouteKeywords]
     ) -> LimitDependency:

@@ -8,18 +8,16 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from overlimit._messages.migration_hints import OF_RATE_LIMIT
-from overlimit.http.rate_limit import NO_LIMITS
 
 ARGUMENTS = MappingProxyType(
     {
         **OF_RATE_LIMIT,
-        **dict.fromkeys(("limit", "limits"), NO_LIMITS),
         "config_filename": "leave it out, and give the options themselves",
         "key_style": "leave it out: a limit counts by its function, whatever the path",
         "storage_options": "write store=RedisStore(url, ...)",
     }
 )
-"""Arguments of slowapi's ``Limiter``, and what else people try."""
+"""Arguments of slowapi's ``Limiter``."""
 
 OF_LIMIT = MappingProxyType(
     {

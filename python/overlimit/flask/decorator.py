@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 import click
 from flask import Blueprint, Flask, has_request_context, request_started
 
-from overlimit._messages.migration_hints import hints_at_arguments
+from overlimit._messages.arguments import checks_arguments
 from overlimit.flask.app_state import AppState, Ledger
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.errors import refuse
@@ -97,7 +97,7 @@ class LimitDecorator(WrappingDecorator):
 
 
 @documents(LIMIT_OPTIONS)
-@hints_at_arguments(OF_LIMIT)
+@checks_arguments(instead=OF_LIMIT)
 def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.
 

@@ -12,7 +12,8 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyReques
 
 from overlimit import errors
 from overlimit._core import Decision
-from overlimit._messages.migration_hints import hints_at_arguments, missing
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.migration_hints import missing
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_ERROR, OF_EXCEPTION
 from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
@@ -64,7 +65,7 @@ REFUSALS = (RefusedRequest, errors.RateLimitExceeded)
 class RateLimitExceeded(errors.RateLimitExceeded, Exceeded, RefusedRequest, TooManyRequests):
     """429 with the decision that refused; it has no ``Retry-After`` when waiting cannot help."""
 
-    @hints_at_arguments(OF_EXCEPTION)
+    @checks_arguments(instead=OF_EXCEPTION)
     def __init__(
         self,
         decision: Decision,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flask import Blueprint, Flask, has_app_context
 
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.migration_hints import hints_at_arguments, missing
+from overlimit._messages.migration_hints import NO_LIMITS, missing
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger
 from overlimit.flask.commands import limits
 from overlimit.flask.current import LEDGER, this_app, this_request
 from overlimit.flask.decorator import LimitDecorator, limiting, unnoticed
-from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
+from overlimit.flask.migration_hints import ARGUMENTS, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import LimitKeywords, LimitsValue, Scope, SharedKeywords
@@ -58,7 +58,7 @@ class RateLimit(BaseRateLimit[Flask]):
     """
 
     _app, _framework, _unnoticed, _first = Flask, "Flask", unnoticed, "the app"
-    _keywords, _instead, _called = Keywords, GUESSES, MappingProxyType({})
+    _keywords, _instead, _called = Keywords, ARGUMENTS, MappingProxyType({})
     _endpoints_are = "those of a blueprint are 'blueprint.view'"
     _keeping_request = (
         "wrap a generator in flask.stream_with_context(...), and what a thread or call_on_close calls in "
@@ -66,7 +66,7 @@ class RateLimit(BaseRateLimit[Flask]):
     )
 
     @shows_options(Keywords, RATE_LIMIT_OPTIONS)
-    @checks_arguments(hint=GUESSES["limits"])
+    @checks_arguments(hint=NO_LIMITS)
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
@@ -91,12 +91,12 @@ class RateLimit(BaseRateLimit[Flask]):
         # Registered here, too: app.test_cli_runner() needs no entry point, and the app's own command stays.
         app.cli.commands.setdefault("limits", limits)
 
-    @hints_at_arguments(OF_LIMIT)
+    @checks_arguments(instead=OF_LIMIT)
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
         """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit."""
         return limiting(value, self._handle, options, read=self._settings.limits)
 
-    @hints_at_arguments(OF_LIMIT)
+    @checks_arguments(instead=OF_LIMIT)
     def shared_limit(
         self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]
     ) -> LimitDecorator:
@@ -107,7 +107,7 @@ class RateLimit(BaseRateLimit[Flask]):
         keywords: LimitKeywords = {**options, "scope": scope}
         return limiting(value, self._handle, keywords, read=self._settings.limits, is_shared=True)
 
-    @hints_at_arguments(OF_FILTER)
+    @checks_arguments(instead=OF_FILTER)
     def request_filter(self, function: F) -> F:
         """Let a request pass uncounted if the function, which takes no argument, returns true."""
         self._add_filter(without_proxy(function))

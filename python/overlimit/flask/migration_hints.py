@@ -8,7 +8,6 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from overlimit._messages.migration_hints import OF_DECISION, OF_RATE_LIMIT
-from overlimit.http.rate_limit import NO_LIMITS
 
 ARGUMENTS = MappingProxyType(
     {
@@ -20,9 +19,6 @@ ARGUMENTS = MappingProxyType(
     }
 )
 """Arguments of its ``Limiter``."""
-
-GUESSES = ARGUMENTS | dict.fromkeys(("limit", "limits"), NO_LIMITS)
-"""Arguments of its ``Limiter``, and what else people try."""
 
 _OWN_LIMITER = "use an overlimit.Limiter of your own, with the same store="
 _BY_ITSELF = "leave it out: every request is decided by itself; with limiter.limit(...): charges it once more"

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from overlimit._core import Decision
 from overlimit._messages.arguments import check_options
+from overlimit._messages.migration_hints import GUESSES
 from overlimit._options import truth_of
 from overlimit.clocks import ClockLike
 from overlimit.http.app_state import BaseAppState
@@ -33,9 +34,6 @@ A = TypeVar("A")
 """An app."""
 T = TypeVar("T")
 
-NO_LIMITS = "write default_limits='100/minute', or application_limits= for all routes together"
-"""What a RateLimit is given where somebody gives it limits by position, or by a shorter name."""
-
 
 class BaseRateLimit(Generic[A]):
     """Limits the requests of one or more apps.
@@ -53,7 +51,7 @@ class BaseRateLimit(Generic[A]):
     """What there is for other apps, for an error message."""
     _keywords: type
     """The options, as type checkers know them."""
-    _instead: Mapping[str, str] = MappingProxyType(dict.fromkeys(("limit", "limits"), NO_LIMITS))
+    _instead: Mapping[str, str] = MappingProxyType({})
     """What is to be written in the place of options that there are not."""
     _called: Mapping[str, str] = MappingProxyType({name: name for name in GROUPS})
     """How error messages call options, which have no keys of a configuration unless it is read."""
@@ -78,7 +76,7 @@ class BaseRateLimit(Generic[A]):
         app = named if app is None else app
         if not (app is None or isinstance(app, self._app)):
             raise TypeError(self._no_app(app))
-        check_options("RateLimit", given, self._keywords.__annotations__, self._instead)
+        check_options("RateLimit", given, self._keywords.__annotations__, {**GUESSES, **self._instead})
         self._settings = Settings(self._taken(given), self._arguments)
         self._settings.check(**self._called)
         self._handle = RateLimitHandle()

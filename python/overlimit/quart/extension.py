@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from quart import Blueprint, Quart
 
 from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.migration_hints import NO_LIMITS
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.awaiting import ConversationRateLimit
 from overlimit.http.callables import taking_request
@@ -26,7 +27,6 @@ from overlimit.http.options.rate_limit_options import (
     shows_options,
 )
 from overlimit.http.options.storage_urls import hides_passwords
-from overlimit.http.rate_limit import NO_LIMITS
 from overlimit.quart.app_state import AppState
 from overlimit.quart.conversation import this_request
 from overlimit.quart.decorator import LimitDecorator, unnoticed

@@ -13,7 +13,7 @@ from overlimit import _steps
 from overlimit._core import Decision, _fork_generation
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
-from overlimit._messages.migration_hints import OF_ACQUIRE, NotHere, hints_at_arguments
+from overlimit._messages.migration_hints import OF_ACQUIRE, NotHere
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit, StoreError
 from overlimit.limiter import Limiter
@@ -221,7 +221,7 @@ class Concurrency(Initialised):
         self._log = Slots(limit, longest)
         self._limiter = Limiter(self._log, name=name, store=store, clock=clock)
 
-    @hints_at_arguments(OF_ACQUIRE)
+    @checks_arguments(instead=OF_ACQUIRE)
     def slot(self, key: str | bytes, *, timeout: float | None = 0) -> _Entering:
         """Return what a ``with`` statement enters and leaves: ``with c.slot("user:42", timeout=5):``.
 
@@ -232,7 +232,7 @@ class Concurrency(Initialised):
         timeout_us(timeout)
         return _Entering(self, key, timeout)
 
-    @hints_at_arguments(OF_ACQUIRE)
+    @checks_arguments(instead=OF_ACQUIRE)
     def acquire(self, key: str | bytes, *, timeout: float | None = 5.0) -> Slot:
         """Wait for a slot of the key, and take it; keep it while the work lasts.
 

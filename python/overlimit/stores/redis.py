@@ -32,7 +32,7 @@ _OWN_DEFAULTS = {
     "client_name": None,
 }
 _SECONDS = ("timeout", "lease", "max_stale", "remember")
-_IN_THE_URL = "url='redis://localhost:6379/0'"
+_IN_THE_URL = "write url='redis://localhost:6379/0'"
 _CLIENT_NAME = re.compile(r"[!-~]+")
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS, *SENTINEL_DEFAULTS)
 

@@ -221,9 +221,13 @@ class _Connection:
                     if self.cursor is None:  # which SQLite itself does not always wait for
                         time.sleep(_POLL)
                 elif is_new or self._path is None:
-                    raise StoreConfigError(f"SQLite cannot use {self._path}: {error}") from error
+                    raise StoreConfigError(f"SQLite cannot use {self._path}: {self._why(error)}") from error
                 else:
                     self.close()
+
+    def _why(self, error: sqlite3.Error) -> str:
+        folder = None if self._path is None else os.path.dirname(self._path)
+        return f"there is no directory {folder}" if folder and not os.path.isdir(folder) else str(error)
 
     def opened(self) -> _Execute:
         """Return what executes a statement."""

@@ -238,6 +238,15 @@ def test_a_key_of_the_app_s_own_is_not_taken_for_another(own):
         assert one(own, "5/minute") == {}
 
 
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [("STORE", "STORAGE_URI"), ("DEFAULT_LIMITS", "DEFAULT"), ("ON_BREACH", "ON_BREACH_CALLBACK")],
+)
+def test_an_option_of_another_key_names_that_key(option, key):
+    with pytest.warns(UserWarning, match=rf"did you mean RATELIMIT_{key}\?$"):
+        assert one(option, "5/minute") == {}
+
+
 NONSENSE = {
     "KEY_FUNC": ("identifiers", "get_remote_address"),
     "KEY_PREFIX": ("key_prefix", 5),

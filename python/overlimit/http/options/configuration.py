@@ -84,10 +84,20 @@ def _is_set(key: str, value: object) -> bool:
 def _warn_of_unknown(config: Mapping[str, Any]) -> None:
     for key in config:
         if isinstance(key, str) and key.startswith(_PREFIX) and key not in KEYS:
-            # Without the common prefix, which makes all keys similar.
-            like = nearest(key.removeprefix(_PREFIX), [each.removeprefix(_PREFIX) for each in KEYS], _SLIP)
-            hint = f"; did you mean {_PREFIX}{like}?" if like else ""
+            like = _key_like(key)
+            hint = f"; did you mean {like}?" if like else ""
             warn_caller(f"{key} is not a key that RateLimit reads: it has no effect{hint}")
+
+
+def _key_like(key: str) -> str | None:
+    name = key.removeprefix(_PREFIX)  # which makes all keys similar
+    for own, option in _OWN.items():
+        if option.name.upper() == name:
+            return own
+    if name == "STORE":
+        return _STORAGE_URI
+    like = nearest(name, [each.removeprefix(_PREFIX) for each in KEYS], _SLIP)
+    return f"{_PREFIX}{like}" if like else None
 
 
 def _named(key: str, value: Any, check: Callable[[Any], _T]) -> _T:
