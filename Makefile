@@ -109,7 +109,7 @@ test-bindings: build-bindings $(DONE)/package ## The tests of the bindings, on a
 prove: $(DONE)/environment ## The long proofs, for every night: clang's and thread-sanitized C++, clang-tidy, fuzzers, random lives
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
-prove-python: $(DONE)/package $(DONE)/environment-prove ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
+prove-python: $(DONE)/package $(DONE)/packages-prove $(DONE)/environment-prove ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove' --timeout 7200
 
 prove-crashes: $(DONE)/packages ## A kill after each instruction that writes shared memory, of an optimized build; deaths noticed in time
