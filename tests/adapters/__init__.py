@@ -37,8 +37,18 @@ DRIVERS: dict[str, Driver] = {
     "django on asgi": DjangoDriver(on_asgi=True),
 }
 
+IN_CHECK = {name for name in DRIVERS if " " in name}
+"""Those that ask a framework in another way than is usual there, under which `make check` runs the cases."""
+
 
 def each(*needs: str, only: Any = None) -> pytest.MarkDecorator:
     """Run a case under each driver that can do all of these."""
     able = [name for name, driver in DRIVERS.items() if not set(needs) & driver.cannot.keys()]
-    return pytest.mark.parametrize("driver", [name for name in able if only is None or name in only])
+    return pytest.mark.parametrize(
+        "driver",
+        [
+            pytest.param(name, marks=[pytest.mark.check] * (name in IN_CHECK))
+            for name in able
+            if only is None or name in only
+        ],
+    )
