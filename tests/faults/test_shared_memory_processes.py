@@ -89,6 +89,7 @@ def test_processes_of_other_pid_namespaces_are_told_apart(path, limiter):
     assert limiter.stats()["damaged"] == 0
 
 
+@pytest.mark.check
 def test_whoever_creates_and_removes_files_leaves_nothing_when_it_is_killed(path):
     random_ = random.Random(5)
     for _ in range(25):

@@ -166,6 +166,7 @@ def test_a_notebook_is_committed_without_outputs_and_runs(path, monkeypatch, red
     assert len(figures) >= FIGURES[path.stem]
 
 
+@pytest.mark.check
 def test_the_figure_of_the_readme_is_what_its_four_lines_draw(tmp_path):
     readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "savefig" in block]
@@ -190,6 +191,7 @@ print([Client(HTTP_HOST="localhost").get("/search").json() for _ in range(21)][-
 """
 
 
+@pytest.mark.check
 def test_the_django_project_goes_on_while_its_limits_are_switched_off(monkeypatch, tmp_path):
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
     monkeypatch.setenv("SHOP_DATABASE", str(tmp_path / "db.sqlite3"))

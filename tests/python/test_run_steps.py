@@ -56,6 +56,7 @@ def test_figures_of_a_step_that_passes_are_shown(run):
     assert not any("no" in line.split() for line in lines)
 
 
+@pytest.mark.check
 def test_what_a_step_computed_is_said(run):
     """Also what its grandchildren did, but not what was waited for."""
     status, lines = run("computes")

@@ -229,6 +229,7 @@ def test_lines_may_be_read_by_a_pattern(write_log):
     assert found.startswith("2 requests: 1 refused (50.00%)")
 
 
+@pytest.mark.check
 def test_the_log_may_come_from_the_standard_input(write_log):
     log = write_log(*[COMBINED.format("203.0.113.7", second) for second in range(3)])
     command = [sys.executable, "-m", "overlimit", "replay", "-", "--limits", "1/minute"]
@@ -262,6 +263,7 @@ def test_names_are_printed_as_they_are_for_programs(write_log):
     assert r"ip:\ud800" in table
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("form", [[], ["--csv"]])
 def test_names_are_printed_in_any_encoding(write_log, form):
     log = write_log(json.dumps({"time": 1, "ip": "caf\xe9 \u202e"}))
@@ -275,6 +277,7 @@ def test_names_are_printed_in_any_encoding(write_log, form):
     assert re.search(r"caf(é|\\xe9|\\u00e9) ", done.stdout)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("to", ["/dev/full", "&-"])
 def test_an_output_that_cannot_be_written_is_said_in_a_line(write_log, to):
     log = write_log(COMBINED.format("203.0.113.7", 0))
@@ -286,6 +289,7 @@ def test_an_output_that_cannot_be_written_is_said_in_a_line(write_log, to):
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("command", ["--help", "replay {log} --limits 1/minute", "shm list --json"])
 def test_a_pipe_that_nobody_reads_ends_with_2_in_silence(write_log, command):
     arguments = command.format(log=write_log(COMBINED.format("203.0.113.7", 0))).split()
@@ -506,6 +510,7 @@ def test_a_missing_package_is_named_in_a_line(package):
     assert f"needs {package}: pip install 'overlimit[cli]'" in done.stderr
 
 
+@pytest.mark.check
 def test_only_a_figure_needs_the_packages_of_notebooks(tmp_path):
     suggest = ["suggest", LOG, "--limits", "{}/minute", "--between", "40", "60"]
     draw = ["replay", LOG, "--limits", "1/minute", "--png", str(tmp_path / "a.png")]

@@ -14,6 +14,8 @@ from programs import command_without
 
 from .test_commands import LIMITS, LOG, RUN, printed
 
+pytestmark = pytest.mark.check
+
 
 @pytest.fixture
 def long_log(tmp_path):
@@ -62,7 +64,6 @@ def shown_on(terminal: int) -> str:
     return shown.decode()
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     "command",
     [
