@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -28,6 +29,8 @@ class FairPool(Generic[T]):
     """
 
     _bell: Callable[[], Any] = SimpleQueue
+    _looks: Callable[[], float] = staticmethod(lambda: _LOOK)
+    """After how many seconds those look again who are not the first to wait."""
 
     def __init__(self, things: Iterable[T]) -> None:
         self.things = tuple(things)
@@ -47,10 +50,10 @@ class FairPool(Generic[T]):
         bell = self._bell()
         try:
             self._waiting[bell] = None
-            while not ([bell] == list(self._waiting)[:1] and self._took(taken)):
+            while not ((is_first := [bell] == list(self._waiting)[:1]) and self._took(taken)):
                 if (left := time_left()) <= 0:
                     raise TimeoutError(f"others of this process used all connections: {len(self.things)}")
-                yield partial(self._wait, bell, min(left, _LOOK))
+                yield partial(self._wait, bell, min(left, _LOOK if is_first else self._looks()))
         finally:
             self._waiting.pop(bell, None)
             self.tell()
@@ -85,9 +88,10 @@ class FairPool(Generic[T]):
 
 
 class FairPoolOfLoop(FairPool[T]):
-    """Those of the tasks of an event loop of asyncio."""
+    """Those of the tasks of an event loop of asyncio, thousands of which may wait."""
 
     _bell = asyncio.Queue
+    _looks = staticmethod(lambda: random.uniform(1.0, 3.0))  # so that they are not all busy at a time
 
     async def _wait(self, bell: Any, seconds: float) -> Any:
         with suppress(TimeoutError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from interrupts import interrupted_everywhere
 from overlimit import Limiter
+from overlimit._steps import await_calls
 from overlimit.stores import PostgreSQLStore, SQLiteStore
-from overlimit.stores.fair_pool import FairPool
+from overlimit.stores.fair_pool import FairPool, FairPoolOfLoop
 
 
 def test_ctrl_c_while_somebody_waits_loses_none():
@@ -88,3 +90,40 @@ def test_nobody_waits_beyond_the_time():
         pool.using(lambda: 1.0, use)
     assert 0.2 <= time.monotonic() - began < 5
     assert pool.using(lambda: 0.0, str.upper) == "IT"
+
+
+def test_tasks_that_wait_in_a_long_line_leave_the_event_loop_alone():
+    looks = 0
+
+    def time_left() -> float:
+        nonlocal looks
+        looks += 1
+        return 60.0
+
+    async def wait(number: int) -> None:
+        taken: list[str] = []
+        try:
+            await await_calls(pool.take(taken, time_left))
+            order.append(number)
+        finally:
+            pool.free.extend(taken)
+            pool.tell()
+
+    async def main() -> None:
+        nonlocal looks
+        taken: list[str] = []
+        assert pool.take_now(taken)
+        tasks = [asyncio.create_task(wait(number)) for number in range(300)]
+        await asyncio.sleep(0.1)
+        looks = 0
+        await asyncio.sleep(0.8)
+        assert 1 <= looks < 100
+        tasks[0].cancel()
+        tasks[2].cancel()
+        pool.free.extend(taken)
+        pool.tell()
+        await asyncio.wait(tasks)
+
+    pool, order = FairPoolOfLoop(["it"]), list[int]()
+    asyncio.run(main())
+    assert order == [1, *range(3, 300)]
