@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
-import time
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
-from functools import cached_property, partial
-from typing import Any, TypeAlias, TypeVar
+from functools import partial
+from typing import Any
 from urllib.parse import quote, urlencode
 from zlib import crc32
 
@@ -29,8 +26,17 @@ from overlimit.stores.values import ValueStore, Write, store_failure
 
 with needed("overlimit.stores.PostgreSQLStore needs psycopg 3: pip install 'overlimit[postgres]'", "psycopg"):
     import psycopg
-from psycopg import conninfo, errors, pq
-from psycopg.abc import PQGen
+from psycopg import conninfo, errors
+
+from overlimit.stores.postgresql_lines import (
+    Again,
+    AsyncConnection,
+    Connection,
+    InDoubt,
+    Line,
+    Rows,
+    repeated,
+)
 
 _DEFAULTS: dict[str, Any] = {
     "timeout": 5.0,
@@ -54,19 +60,7 @@ _REFUSED = {
     errors.UndefinedColumn: "{} is a table of something else: name another one by table=",
 }
 """What servers refuse until somebody has done this for a table."""
-_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
-_TOO_LATE = (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout, errors.ConnectionTimeout)
-_MISCONFIGURED = re.compile(
-    "does not exist|authentication failed|no password supplied|pg_hba.conf|not permitted|permission denied"
-)
-"""What servers say who let nobody in, whatever is done but another configuration."""
-_TO_DO = "Look at the user, the password and the database in the store's URL, and at who may log in there"
 
-_IDLE = (pq.TransactionStatus.IDLE,)
-_IN_TRANSACTION = (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
-_LOST = (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN)
-_GRACE = 0.1
-"""For how many seconds more the answer to a COMMIT or a ROLLBACK is awaited: then nobody knows it."""
 _READ = (
     "(text[]) AS SELECT key, value, date_part('epoch', clock_timestamp()) FROM (VALUES (1)) AS one "
     "LEFT JOIN (SELECT key, value FROM {table} WHERE key = ANY ($1)"
@@ -90,6 +84,7 @@ _OF_ONE = {
 }
 _UNPREPARED = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 """What a pooler of transactions gets, whose connections are others each time."""
+_BEGIN = "ROLLBACK; BEGIN; "
 _SWEEP = """
 WITH page AS MATERIALIZED (
   SELECT key, expires_at FROM {table} WHERE key > {last} ORDER BY key LIMIT {page}
@@ -102,9 +97,6 @@ WITH page AS MATERIALIZED (
 )
 SELECT max(key) FROM page
 """
-
-RV = TypeVar("RV")
-Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 class PostgreSQLStore(ValueStore):
@@ -164,10 +156,8 @@ class PostgreSQLStore(ValueStore):
         self._most = size_of(given["max_connections"], "max_connections")
         if self._most < 1:
             raise ValueError(f"max_connections must be at least 1, not {self._most}")
-        self._of_threads = PerProcess(lambda: FairPool(_lines(_Connection, self._conninfo, self._most)))
-        self._of_loops = PerProcess[weakref.WeakKeyDictionary[Any, FairPool[_Line]]](
-            weakref.WeakKeyDictionary
-        )
+        self._of_threads = PerProcess(lambda: FairPool(self._lines(Connection)))
+        self._of_loops = PerProcess[weakref.WeakKeyDictionary[Any, FairPool[Line]]](weakref.WeakKeyDictionary)
         self._sql_table = ".".join(f'"{each}"' for each in self._table.split("."))
         self._statements = {
             name: each.format(table=self._sql_table) for name, each in (_OF_MANY | _OF_ONE).items()
@@ -188,13 +178,25 @@ class PostgreSQLStore(ValueStore):
         """Do the same on an event loop of asyncio."""
         lines, loop = self._of_loops(), asyncio.get_running_loop()
         if loop not in lines:
-            lines[loop] = FairPoolOfLoop(_lines(_AsyncConnection, self._conninfo, self._most))
+            self._close_those_of_closed_loops()
+            lines[loop] = FairPoolOfLoop(self._lines(AsyncConnection))
         await await_calls(self._transaction(lines[loop], keys, step))
 
-    def _transaction(self, lines: FairPool[_Line], keys: Sequence[str], step: Step) -> Steps[Any, None]:
+    def _lines(self, kind: type[Connection] | type[AsyncConnection]) -> list[Line]:
+        return [Line(kind, self._conninfo) for _ in range(self._most)]
+
+    def _close_those_of_closed_loops(self) -> None:
+        """Close what loops have left open that are closed, and not collected yet."""
+        of_loops = self._of_loops()
+        for loop in [each() for each in of_loops.keyrefs()]:
+            if loop is not None and loop.is_closed() and (lines := of_loops.pop(loop, None)):
+                for line in lines.things:
+                    line.close()
+
+    def _transaction(self, lines: FairPool[Line], keys: Sequence[str], step: Step) -> Steps[Any, None]:
         try:
-            yield from _repeated(lines, step.time_left, partial(self._attempt, keys, step))
-        except _InDoubt as error:
+            yield from repeated(lines, step.time_left, partial(self._attempt, keys, step))
+        except InDoubt as error:
             raise error.cause from error.cause.__cause__
         except StoreError:
             raise
@@ -203,10 +205,10 @@ class PostgreSQLStore(ValueStore):
         except (psycopg.Error, TimeoutError) as error:  # also of what was tried again
             raise self.NotWritten(str(error)) from error
 
-    def _attempt(self, keys: Sequence[str], step: Step, line: _Line) -> Steps[Any, None]:
-        """Decide in one transaction; raise _Again if nothing is written, and another may do."""
+    def _attempt(self, keys: Sequence[str], step: Step, line: Line) -> Steps[Any, None]:
+        """Decide in one transaction; raise Again if nothing is written, and another may do."""
         begin, name = ("", "read") if step.reads_only else ("BEGIN ISOLATION LEVEL READ COMMITTED; ", "hold")
-        milliseconds = max(1, int(step.time_left() * 1000))
+        milliseconds = line.milliseconds
         read = self._call(name, [_quoted(key) for key in keys])
         rows = yield from self._asked_first(
             line,
@@ -223,26 +225,25 @@ class PostgreSQLStore(ValueStore):
         yield from self._write(line, written, found, absent, now)
         yield from self._sweep(line, len(written))
 
-    def _asked_first(self, line: _Line, query: str) -> Steps[Any, Rows]:
+    def _asked_first(self, line: Line, query: str) -> Steps[Any, Rows]:
         """Ask for the first time in a transaction, in which tables and statements may turn out to be gone."""
         try:
             if self._prepares and not line.is_prepared:
-                yield from line.ask_first("; ".join(self._preparation), None)
-                line.is_prepared = True
-            return (yield from line.ask_first(query))
+                yield from line.prepare(self._preparation)
+            return (yield from line.ask(query))
         except errors.UndefinedTable:
             if not self._creates:
                 raise StoreConfigError(
                     f"there is no table {self._table}; run `overlimit stores init URL` to make it"
                 ) from None
-            yield from line.ask(self._creation, None)
-            raise _Again from None
+            yield from line.ask_alone(self._creation, None, begin=_BEGIN)
+            raise Again from None
         except _UNPREPARED:
             self._prepares = False
-            raise _Again from None
+            raise Again from None
 
     def _write(
-        self, line: _Line, written: dict[str, Write], found: dict[str, bytes], absent: list[str], now: float
+        self, line: Line, written: dict[str, Write], found: dict[str, bytes], absent: list[str], now: float
     ) -> Steps[Any, None]:
         """Write and commit, unless one of the keys that were not there is there now.
 
@@ -252,12 +253,12 @@ class PostgreSQLStore(ValueStore):
         held = {key: each for key, each in written.items() if key in found}
         if new and not (held or absent or len(new) > 1):
             if not (yield from line.commit(self._call("insert", *_columns(new, now)), -2)):
-                raise _Again
+                raise Again
             return
         if new and len((yield from line.ask(self._call("insert", *_columns(new, now))))) < len(new):
-            raise _Again
+            raise Again
         if absent and (yield from line.ask(self._call("read", [*map(_quoted, absent)])))[0][0] is not None:
-            raise _Again
+            raise Again
         yield from line.commit(self._call("update", *_columns(held, now)) if held else "", None)
 
     def _call(self, name: str, *columns: list[str]) -> str:
@@ -273,21 +274,20 @@ class PostgreSQLStore(ValueStore):
             statement = statement.replace(f"${number}", f"{each}::{kind}")
         return statement
 
-    def _sweep(self, line: _Line, written: int) -> Steps[Any, None]:
+    def _sweep(self, line: Line, written: int) -> Steps[Any, None]:
         """Remove what has expired among the next keys, twice as many as were written, and so all in turn."""
         self._writes += written
         if self._writes >= _WRITES_A_SWEEP:
             page, self._writes = 2 * self._writes, 0
-            with suppress(psycopg.Error, TimeoutError, StoreError, _Again):
+            with suppress(psycopg.Error, TimeoutError, StoreError, Again):
                 query = _SWEEP.format(table=self._sql_table, last=_quoted(self._swept), page=page)
-                ((last,),) = yield from line.ask(query)
+                ((last,),) = yield from line.ask_alone(query)
                 self._swept = last or ""
 
     @property
     def _creation(self) -> str:
         """What makes the table, once, also if several processes want it at a time."""
         return (
-            "ROLLBACK; BEGIN; "
             f"SELECT pg_advisory_xact_lock(hashtext('overlimit'), hashtext({_quoted(self._table)})); "
             f"CREATE {'UNLOGGED ' if self._unlogged else ''}TABLE IF NOT EXISTS {self._sql_table} "
             '(key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL, expires_at double precision NOT NULL) '
@@ -296,7 +296,7 @@ class PostgreSQLStore(ValueStore):
 
     def create_table(self) -> None:
         """Make the table where there is none."""
-        self._ask("create_table", self._creation, None)
+        self._ask("create_table", self._creation, None, begin=_BEGIN)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove these keys."""
@@ -315,7 +315,7 @@ class PostgreSQLStore(ValueStore):
     def close(self) -> None:
         """Close the connections of this process that nobody uses; a later call opens others."""
         for lines in (self._of_threads(), *self._of_loops().values()):
-            free: list[_Line] = []
+            free: list[Line] = []
             try:
                 while lines.take_now(free):
                     free[-1].close()
@@ -323,12 +323,12 @@ class PostgreSQLStore(ValueStore):
                 lines.free.extend(free)
                 lines.tell()
 
-    def _ask(self, method: str, query: str, wanted: int | None = -1) -> Rows:
-        def ask(line: _Line) -> Steps[Any, Rows]:
-            return line.ask_first(query, wanted)
+    def _ask(self, method: str, query: str, wanted: int | None = -1, *, begin: str = "") -> Rows:
+        def ask(line: Line) -> Steps[Any, Rows]:
+            return line.ask_alone(query, wanted, begin=begin)
 
         try:
-            return run_calls(_repeated(self._of_threads(), until(self.timeout), ask))
+            return run_calls(repeated(self._of_threads(), until(self.timeout), ask))
         except errors.UndefinedTable:
             return []
         except tuple(_REFUSED) as error:
@@ -365,193 +365,6 @@ class PostgreSQLStore(ValueStore):
     def __repr__(self) -> str:
         unusual = [f"{name}={value!r}" for name, value in self._given.items() if value != _DEFAULTS[name]]
         return f"PostgreSQLStore({', '.join([repr(self.endpoint), *unusual])})"
-
-
-class _Again(Exception):
-    """Nothing is written, and it may succeed next time."""
-
-
-class _InDoubt(Exception):
-    """A commit was sent, and nobody knows what has become of it."""
-
-    def __init__(self, cause: Exception) -> None:
-        self.cause = cause
-
-
-def _repeated(
-    lines: FairPool[_Line], time_left: Callable[[], float], ask: Callable[[_Line], Steps[Any, RV]]
-) -> Steps[Any, RV]:
-    """Ask on a line of these, until something is answered or the time is over."""
-    while True:
-        taken: list[_Line] = []
-        try:
-            if not lines.take_now(taken):
-                yield from lines.take(taken, time_left)
-            return (yield from taken[0].used(time_left(), ask))
-        except _Again:
-            continue
-        finally:
-            lines.free.extend(taken)
-            lines.tell()
-
-
-class _Line:
-    """A line to the server, connected when it is needed; what is waited for is done by threads or tasks.
-
-    psycopg's own pool connects in the background: who asks a server that is down would wait until the end of
-    its timeout to hear so, and a forked child would lack the threads that connect.
-    """
-
-    def __init__(self, connect: Callable[[float], Any]) -> None:
-        self._connect = connect
-        self._connection: Any = None
-        self.is_prepared = False
-
-    def used(self, left: float, ask: Callable[[_Line], Steps[Any, RV]]) -> Steps[Any, RV]:
-        """Ask in a transaction that is undone if it fails; within so many seconds."""
-        if left <= 0:
-            raise TimeoutError("others were there first until the time was over")
-        try:
-            yield from self._begin(left)
-            return (yield from ask(self))
-        except Exception:
-            yield from self._roll_back()
-            raise
-        finally:
-            if not self._is(_IDLE):  # the server undoes it
-                self.close()
-
-    def _begin(self, left: float) -> Steps[Any, None]:
-        if not self._is(_IDLE):
-            self.close()
-        self._is_new = self._connection is None
-        try:
-            self._connection = self._connection or (yield partial(self._connect, left))
-        except errors.ConnectionTimeout as error:
-            raise TimeoutError(str(error)) from error
-        except psycopg.OperationalError as error:
-            text = " ".join(str(error).split())
-            if _MISCONFIGURED.search(text):
-                raise StoreConfigError(f"{text}. {_TO_DO}") from error
-            raise
-        self._connection.ends_at = time.monotonic() + left
-
-    def ask(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows]:
-        """Ask, and return the rows of one of the statements, by default of the last."""
-        try:
-            rows: Rows = yield partial(self._connection.ask, query, wanted)
-            return rows
-        except _CONFLICTS as error:
-            raise _Again from error
-        except _TOO_LATE as error:
-            raise TimeoutError(str(error)) from error
-
-    def ask_first(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows]:
-        """Ask; raise _Again if the connection was lost while nobody used it, as when a server restarts."""
-        try:
-            return (yield from self.ask(query, wanted))
-        except psycopg.OperationalError:
-            if self._is_new or not self._connection.closed:
-                raise
-            raise _Again from None
-
-    def commit(self, query: str, wanted: int | None) -> Steps[Any, Rows]:
-        """Ask and commit, and return the rows of one of the statements."""
-        self._connection.ends_at += _GRACE
-        try:
-            return (yield from self.ask(f"{query}; COMMIT", wanted))
-        except (psycopg.Error, TimeoutError) as error:
-            ended_before = isinstance(error.__cause__, errors.IdleInTransactionSessionTimeout)
-            if self._is(_LOST) and not ended_before:
-                raise _InDoubt(error) from error
-            raise
-
-    def _roll_back(self) -> Steps[Any, None]:
-        if self._is(_IN_TRANSACTION):
-            self._connection.ends_at = time.monotonic() + _GRACE
-            with suppress(psycopg.Error):
-                yield partial(self._connection.ask, "ROLLBACK", None)
-
-    def _is(self, status: tuple[pq.TransactionStatus, ...]) -> bool:
-        return self._connection is not None and self._connection.pgconn.transaction_status in status
-
-    def close(self) -> None:
-        """Close it; it is connected anew when it is needed."""
-        connection, self._connection, self.is_prepared = self._connection, None, False
-        if connection is not None:
-            connection.pgconn.finish()
-
-
-def _lines(kind: type[_Connection] | type[_AsyncConnection], url: str, most: int) -> list[_Line]:
-    hosts = str(conninfo.conninfo_to_dict(url).get("host", "")).count(",") + 1
-
-    def connect(left: float) -> Any:
-        _to_connect.set(left / hosts)
-        return kind.connect(url, autocommit=True, client_encoding="utf8")
-
-    return [_Line(connect) for _ in range(most)]
-
-
-_to_connect = ContextVar("_to_connect", default=math.inf)
-"""For how many seconds a host may take a connection; psycopg has whole ones, from 2 on."""
-
-
-class _UntilDeadline:
-    """A connection that waits for no answer longer than until then, whatever the server does."""
-
-    ends_at = math.inf
-
-    @classmethod
-    def _connect_gen(cls, *args: Any, **kwargs: Any) -> Any:
-        connecting = super()._connect_gen(*args, **kwargs)  # type: ignore[misc]
-        return _bounded(connecting, time.monotonic() + _to_connect.get())
-
-    @cached_property
-    def _cursor(self) -> Any:
-        return self.cursor()  # type: ignore[attr-defined]
-
-    def __del__(self, *_: Any) -> None:
-        """Close it without a warning, in the process that has opened it: libpq's own object does."""
-
-
-class _Connection(_UntilDeadline, psycopg.Connection[Any]):
-    """One for threads."""
-
-    def wait(self, gen: PQGen[RV], *_: Any, **__: Any) -> RV:
-        return super().wait(_bounded(gen, self.ends_at), interval=_interval(self.ends_at))
-
-    def ask(self, query: str, wanted: int | None) -> Rows:
-        cursor = self._cursor
-        cursor.execute(query, prepare=False)
-        return [] if wanted is None else cursor.set_result(wanted).fetchall()
-
-
-class _AsyncConnection(_UntilDeadline, psycopg.AsyncConnection[Any]):
-    """One for an event loop."""
-
-    async def wait(self, gen: PQGen[RV], *_: Any, **__: Any) -> RV:
-        return await super().wait(_bounded(gen, self.ends_at), interval=_interval(self.ends_at))
-
-    async def ask(self, query: str, wanted: int | None) -> Rows:
-        cursor = self._cursor
-        await cursor.execute(query, prepare=False)
-        return [] if wanted is None else await (await cursor.set_result(wanted)).fetchall()
-
-
-def _bounded(gen: PQGen[RV], ends_at: float) -> PQGen[RV]:
-    """Wait for what ``gen`` waits for, until then; a waiter tells now and then that nothing came."""
-    try:
-        ready = yield next(gen)
-        while ready or time.monotonic() < ends_at:
-            ready = yield gen.send(ready)
-    except StopIteration as end:
-        result: RV = end.value
-        return result
-    raise errors.ConnectionTimeout("the server did not answer in time")
-
-
-def _interval(ends_at: float) -> float:
-    return min(0.1, max(0.001, ends_at - time.monotonic()))
 
 
 def _columns(written: Mapping[str, Write], now: float) -> tuple[list[str], list[str], list[str]]:
