@@ -214,6 +214,18 @@ class TestSQLite:
         with pytest.raises(StoreConfigError, match=f"there is no directory {tmp_path}/none$"):
             limiter.hit("a")
 
+    def test_a_file_that_could_only_be_read_is_used_once_it_can_be_written(self, tmp_path):
+        limiter = Limiter("5/minute", name="x", store=SQLiteStore(tmp_path / "limits.db"))
+        assert limiter.hit("a").remaining == 4
+        (writer,) = limiter.store._writer.things
+        writer.cursor.connection.close()
+        as_it_was = f"file:{tmp_path}/limits.db?mode=ro"
+        writer.cursor = sqlite3.connect(as_it_was, uri=True, isolation_level=None).cursor()
+        with pytest.raises(StoreConfigError, match=r"limits\.db: attempt to write a readonly") as raised:
+            limiter.hit("a")
+        assert not raised.value.maybe_charged
+        assert limiter.hit("a").remaining == 3
+
     def test_a_full_disk_charges_nothing_and_says_so(self, tmp_path):
         limiter = Limiter("5/minute", name="x", store=SQLiteStore(tmp_path / "limits.db"))
         assert limiter.hit("a").remaining == 4

@@ -110,6 +110,9 @@ class SQLiteStore(ValueStore):
             connection.cursor.execute("COMMIT")
         except BaseException as error:
             is_undone = connection.roll_back() or _code(error) in _UNDONE
+            if _code(error) == sqlite3.SQLITE_READONLY:
+                connection.close()  # which stays so, even if the file becomes writable
+                raise _unusable(self._path, error) from error
             if is_undone and isinstance(error, sqlite3.Error):
                 raise self.NotWritten(str(error)) from error
             raise
@@ -221,13 +224,9 @@ class _Connection:
                     if self.cursor is None:  # which SQLite itself does not always wait for
                         time.sleep(_POLL)
                 elif is_new or self._path is None:
-                    raise StoreConfigError(f"SQLite cannot use {self._path}: {self._why(error)}") from error
+                    raise _unusable(self._path, error) from error
                 else:
                     self.close()
-
-    def _why(self, error: sqlite3.Error) -> str:
-        folder = None if self._path is None else os.path.dirname(self._path)
-        return f"there is no directory {folder}" if folder and not os.path.isdir(folder) else str(error)
 
     def opened(self) -> _Execute:
         """Return what executes a statement."""
@@ -276,6 +275,14 @@ _of_parents: list[Any] = []
 def _code(error: BaseException) -> int:
     """Return the code of SQLite without what it adds to it; 0 for another error."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _unusable(path: str | None, error: BaseException) -> StoreConfigError:
+    folder = os.path.dirname(path or "")
+    is_missing = folder and not os.path.isdir(folder)
+    return StoreConfigError(
+        f"SQLite cannot use {path}: {f'there is no directory {folder}' if is_missing else error}"
+    )
 
 
 def _file(path: str | None) -> tuple[int, int] | None:
