@@ -153,6 +153,22 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(start_postgresql):
     assert limiter.hit("b").allowed
 
 
+def test_a_server_that_takes_no_writes_is_connected_anew(postgresql_server, prefix):
+    """As a role does whose transactions are read-only, or a standby that a name has led to."""
+    role = f"app_{prefix}"
+    postgresql_server.ask(f"CREATE ROLE {role} LOGIN SUPERUSER")
+    limiter = Limiter("5/minute", name="x", store=postgresql_server.url(user=role, table=prefix))
+    limiter.store.create_table()
+    limiter.store.close()
+    postgresql_server.ask(f"ALTER ROLE {role} SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnavailable, match="read-only") as raised:
+        limiter.hit("a")
+    assert not raised.value.maybe_charged
+    assert limiter.peek("a", cost=0).remaining == 5
+    postgresql_server.ask(f"ALTER ROLE {role} RESET default_transaction_read_only")
+    assert limiter.hit("a").remaining == 4
+
+
 class CutStep:
     """What decides in the middle of a transaction, whose connection is lost then, so many times."""
 

@@ -135,12 +135,18 @@ class Line:
         """Ask, and return the rows of one of the statements, by default of the last.
 
         Raises Again if it may succeed next time, as where the connection had been open before this call and
-        was lost since, mostly while nobody used it, as when a server restarts.
+        was lost since, mostly while nobody used it, as when a server restarts, or leads to one that takes no
+        writes.
         """
         try:
             return (yield from self._ask(query, wanted))
         except psycopg.OperationalError as error:
             if self._is_new or not self._connection.closed:
+                raise
+            raise Again from error
+        except errors.ReadOnlySqlTransaction as error:
+            self.close()  # a new one may lead to a server that takes writes by now
+            if self._is_new:
                 raise
             raise Again from error
 
