@@ -19,7 +19,7 @@ import pytest
 
 from overlimit import Decision, Limiter, StoreTimeout, StoreUnavailable
 from overlimit.aio import AsyncLimiter
-from overlimit.stores import PostgreSQLStore
+from overlimit.stores import PostgreSQLStore, postgresql
 from servers.patience import PATIENCE, eventually
 from servers.postgresql_server import PostgreSQLServer
 
@@ -47,9 +47,9 @@ def silent_name(monkeypatch) -> str:
     return "four.example"
 
 
-HITS: dict[str, Callable[[str], Decision]] = {
-    "in a thread": lambda url: Limiter("5/minute", name="x", store=url).hit("a"),
-    "on an event loop": lambda url: asyncio.run(AsyncLimiter("5/minute", name="x", store=url).hit("a")),
+HITS: dict[str, Callable[[Any], Decision]] = {
+    "in a thread": lambda store: Limiter("5/minute", name="x", store=store).hit("a"),
+    "on an event loop": lambda store: asyncio.run(AsyncLimiter("5/minute", name="x", store=store).hit("a")),
 }
 
 
@@ -167,6 +167,19 @@ def test_a_server_that_takes_no_writes_is_connected_anew(postgresql_server, pref
     assert limiter.peek("a", cost=0).remaining == 5
     postgresql_server.ask(f"ALTER ROLE {role} RESET default_transaction_read_only")
     assert limiter.hit("a").remaining == 4
+
+
+@pytest.mark.parametrize("hit", HITS.values(), ids=HITS)
+def test_what_is_decided_waits_for_no_sweep(postgresql_url, hit, monkeypatch):
+    store = PostgreSQLStore(postgresql_url, timeout=5.0)
+    store.create_table()
+    monkeypatch.setattr(postgresql, "_SWEEP", "SELECT pg_sleep(60)::text")
+    monkeypatch.setattr(postgresql, "_WRITES_A_SWEEP", 1)
+    began = time.monotonic()
+    assert hit(store).remaining == 4
+    assert time.monotonic() - began < 0.5 + BEYOND
+    monkeypatch.undo()
+    assert hit(store).remaining == 3
 
 
 class CutStep:

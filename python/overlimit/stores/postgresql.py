@@ -51,6 +51,8 @@ _MOST_CONNECTIONS = 262_143
 """The most that a server takes."""
 _TABLE_IS = "a name of small letters, digits and _, perhaps with its schema, such as 'limits.counts'"
 _WRITES_A_SWEEP = 32
+_LONGEST_SWEEP = 0.5
+"""In seconds: a decision that is made waits for it, as where the table is locked by now."""
 _REFUSED = {
     errors.InsufficientPrivilege: (
         "run `overlimit stores init URL` as a role that may create tables, then "
@@ -281,7 +283,7 @@ class PostgreSQLStore(ValueStore):
             page, self._writes = 2 * self._writes, 0
             with suppress(psycopg.Error, TimeoutError, StoreError, Again):
                 query = _SWEEP.format(table=self._sql_table, last=_quoted(self._swept), page=page)
-                ((last,),) = yield from line.ask_alone(query)
+                ((last,),) = yield from line.ask_alone(query, within=_LONGEST_SWEEP)
                 self._swept = last or ""
 
     @property

@@ -150,8 +150,11 @@ class Line:
                 raise
             raise Again from error
 
-    def ask_alone(self, query: str, wanted: int | None = -1, *, begin: str = "") -> Steps[Any, Rows]:
+    def ask_alone(
+        self, query: str, wanted: int | None = -1, *, begin: str = "", within: float = math.inf
+    ) -> Steps[Any, Rows]:
         """Ask in a transaction of its own, which the server gives up, too, once the time is over."""
+        self._connection.ends_at = min(self._connection.ends_at, time.monotonic() + within)
         limit = f"SET LOCAL statement_timeout = {self.milliseconds}"
         return (yield from self.ask(f"{begin}{limit}; {query}", wanted))
 
