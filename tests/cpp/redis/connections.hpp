@@ -32,7 +32,7 @@ class Connections {
   void close() {
     of_node([](Node& node) { return node.close(), 0; });
   }
-  [[nodiscard]] protocol::Breaker::State breaker() {
+  [[nodiscard]] Breaker::State breaker() {
     return of_node([](const Node& node) { return node.breaker(); });
   }
 

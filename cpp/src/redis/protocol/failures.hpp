@@ -1,37 +1,16 @@
 // What the replies of Redis mean: the one place that classifies them.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "breaker/cause.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/redis_location.hpp"
 #include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {
-
-/// A StoreError without what belongs to one call, to be thrown for each call that depends on it. A value.
-class Cause {
- public:
-  [[nodiscard]] static Cause unavailable(std::string what) { return {Kind::unavailable, std::move(what)}; }
-  [[nodiscard]] static Cause of(const StoreError& error) { return {error.kind(), error.what()}; }
-  [[nodiscard]] const std::string& what() const noexcept { return what_; }
-  [[nodiscard]] bool is_config() const noexcept { return kind_ == Kind::config; }
-  [[nodiscard]] bool is_timeout() const noexcept { return kind_ == Kind::timeout; }
-  [[noreturn]] void raise(bool maybe_charged) const;
-  /// Throws it as the reason why the server is not called until the next probe.
-  [[noreturn]] void raise_again(std::chrono::microseconds until_next) const;
-
- private:
-  using Kind = StoreError::Kind;
-
-  Cause(Kind kind, std::string what) : kind_(kind), what_(std::move(what)) {}
-
-  Kind kind_;
-  std::string what_;
-};
 
 /// What a reply means for its command. Where nothing else is said, an error means that nothing was executed.
 enum class Outcome : std::uint8_t {

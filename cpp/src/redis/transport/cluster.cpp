@@ -135,8 +135,8 @@ class ClusterNodes {
   }
 
   /// The worst state among the nodes.
-  [[nodiscard]] protocol::Breaker::State breaker() {
-    using State = protocol::Breaker::State;
+  [[nodiscard]] Breaker::State breaker() {
+    using State = Breaker::State;
     const std::lock_guard lock(mutex_);
     State worst = State::closed;
     for (const auto& [address, node] : nodes_) {
@@ -423,7 +423,7 @@ class Cluster final : public Topology {
   }
 
   void close() override { nodes_.close(); }
-  [[nodiscard]] protocol::Breaker::State breaker() override { return nodes_.breaker(); }
+  [[nodiscard]] Breaker::State breaker() override { return nodes_.breaker(); }
 
  private:
   /// The indices of the commands that go to each node.

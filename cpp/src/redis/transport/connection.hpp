@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/protocol/breaker.hpp"
+#include "breaker/breaker.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/protocol/session.hpp"
 #include "redis/transport/connector.hpp"
@@ -89,12 +89,12 @@ class Connection {
   [[nodiscard]] std::size_t calls() const noexcept { return calls_; }
   /// Commands without a reply, including those of the handshake and abandoned ones.
   [[nodiscard]] std::size_t in_flight() const noexcept { return session_.unanswered(); }
-  [[nodiscard]] const std::optional<protocol::Cause>& out_of_service() const noexcept {
+  [[nodiscard]] const std::optional<Cause>& out_of_service() const noexcept {
     return session_.out_of_service();
   }
-  [[nodiscard]] const protocol::Cause& cause() const { return session_.cause(); }
+  [[nodiscard]] const Cause& cause() const { return session_.cause(); }
   /// Why the loss of this connection opens the breaker; nothing if it was merely closed or is alive.
-  [[nodiscard]] std::optional<protocol::Breaker::Reason> breaker_reason() const noexcept;
+  [[nodiscard]] std::optional<Breaker::Reason> breaker_reason() const noexcept;
 
  private:
   class WaiterSlot;
@@ -116,7 +116,7 @@ class Connection {
   void process_received(UnlockableGuard& guard, const Transfer& transfer);
   void hand_over_reader(UnlockableGuard& guard);
   void check_timeouts(UnlockableGuard& guard);
-  void mark_lost(UnlockableGuard& guard, protocol::Cause cause);
+  void mark_lost(UnlockableGuard& guard, Cause cause);
   void notify_all(UnlockableGuard& guard);
   [[nodiscard]] Deadline earliest_timeout(const Deadline& deadline) const;
   void note_round_trip(Deadline::Clock::duration taken) noexcept;

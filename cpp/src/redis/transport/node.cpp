@@ -2,8 +2,6 @@
 
 namespace overlimit::redis::transport {
 
-using protocol::Breaker;
-using protocol::Cause;
 using protocol::Reply;
 
 namespace {

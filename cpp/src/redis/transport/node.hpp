@@ -9,7 +9,7 @@
 #include <span>
 
 #include "overlimit/redis_location.hpp"
-#include "redis/protocol/breaker.hpp"
+#include "breaker/breaker.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/transport/connection.hpp"
 #include "redis/transport/connector.hpp"
@@ -53,7 +53,7 @@ class Node {
   }
   /// Connections with calls in flight close when these end. A later call opens new ones.
   void close();
-  [[nodiscard]] protocol::Breaker::State breaker() const;
+  [[nodiscard]] Breaker::State breaker() const;
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return connector_->endpoint(); }
   [[nodiscard]] Link link();
 
@@ -75,7 +75,7 @@ class Node {
   void begin_probe();
   bool check_probe(UnlockableGuard& guard, const Deadline& until);
   [[nodiscard]] bool is_answered();
-  void end_probe(protocol::Breaker::Reason reason, const protocol::Cause& cause);
+  void end_probe(Breaker::Reason reason, const Cause& cause);
   void remove_lost();
   void notice_loss(UnlockableGuard& guard);
   void remove(ConnectionPointer& connection);
@@ -85,7 +85,7 @@ class Node {
   mutable std::mutex mutex_;
   std::array<ConnectionPointer, 3>
       connections_;  // guarded by mutex_, as all below; the first, then the spare ones
-  protocol::Breaker breaker_;
+  Breaker breaker_;
   std::optional<Probe> probe_;  // set exactly while the breaker is half open
   Deadline::Clock::time_point no_spares_before_{};
 };

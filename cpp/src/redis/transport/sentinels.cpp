@@ -278,9 +278,9 @@ class Sentinels final : public Topology {
     if (node_) node_->close();
   }
 
-  [[nodiscard]] protocol::Breaker::State breaker() override {
+  [[nodiscard]] Breaker::State breaker() override {
     const Master known = known_master();
-    return known.node ? known.node->breaker() : protocol::Breaker::State::closed;
+    return known.node ? known.node->breaker() : Breaker::State::closed;
   }
 
  private:

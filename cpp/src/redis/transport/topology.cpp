@@ -47,7 +47,7 @@ class SingleServer final : public Topology {
   }
 
   void close() override { node_->close(); }
-  [[nodiscard]] protocol::Breaker::State breaker() override { return node_->breaker(); }
+  [[nodiscard]] Breaker::State breaker() override { return node_->breaker(); }
 
  private:
   void leave_replica() {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "overlimit/redis_location.hpp"
-#include "redis/protocol/breaker.hpp"
+#include "breaker/breaker.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/transport/link.hpp"
@@ -56,7 +56,7 @@ class Topology {
   /// Connections with calls in flight close when these end. A later call opens new ones.
   virtual void close() = 0;
   /// The state of the server's breaker; the worst one if there are several servers.
-  [[nodiscard]] virtual protocol::Breaker::State breaker() = 0;
+  [[nodiscard]] virtual Breaker::State breaker() = 0;
 };
 
 class Node;

@@ -20,7 +20,7 @@
 namespace overlimit::redis::transport {
 namespace {
 
-using State = protocol::Breaker::State;
+using State = Breaker::State;
 
 TEST_F(ConnectionsTest, AnswersOverEveryKindOfAddress) {
   Endpoint localhost = server_->tcp();
@@ -105,7 +105,7 @@ TEST_F(ConnectionsTest, AsksOverTheFirstConnectionWhenNoneCanBeHadBesideIt) {
     return text(admin_, {"INFO", "clients"}).find("blocked_clients:1") != std::string::npos;
   }));
   EXPECT_EQ(text(connections, {"ECHO", "mine"}), "mine");
-  EXPECT_EQ(connections.breaker(), protocol::Breaker::State::closed);
+  EXPECT_EQ(connections.breaker(), Breaker::State::closed);
   busy.join();
   (void)call(admin_, {"CONFIG", "SET", "maxclients", "10000"});
 }

@@ -73,7 +73,7 @@ void storm(Connections& connections, Proxy& proxy, Told& told) {
     threads.emplace_back([&, thread] {
       for (int i = 0; !stop.load(); ++i) {
         told.call_once(connections, thread, i);
-        if (connections.breaker() != protocol::Breaker::State::closed) std::this_thread::sleep_for(1ms);
+        if (connections.breaker() != Breaker::State::closed) std::this_thread::sleep_for(1ms);
       }
     });
   }

@@ -1,10 +1,10 @@
-#include "redis/protocol/breaker.hpp"
+#include "breaker/breaker.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-namespace overlimit::redis::protocol {
+namespace overlimit {
 namespace {
 
 using namespace std::chrono_literals;
@@ -135,4 +135,4 @@ TEST_F(BreakerTest, StaggersTheProbesOfManyProcesses) {
 }
 
 }  // namespace
-}  // namespace overlimit::redis::protocol
+}  // namespace overlimit

@@ -6,10 +6,10 @@
 #include <optional>
 #include <random>
 
+#include "breaker/cause.hpp"
 #include "overlimit/breaker_state.hpp"
-#include "redis/protocol/failures.hpp"
 
-namespace overlimit::redis::protocol {
+namespace overlimit {
 
 /// Opens as soon as the server is known to be gone, and when half of at least 20 calls of the last 10 seconds
 /// failed. Then calls fail at once, but for one probe at a time, and an answer to it closes the breaker. The
@@ -67,4 +67,4 @@ class Breaker {
   std::minstd_rand random_;
 };
 
-}  // namespace overlimit::redis::protocol
+}  // namespace overlimit

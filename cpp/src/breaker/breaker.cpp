@@ -1,8 +1,8 @@
-#include "redis/protocol/breaker.hpp"
+#include "breaker/breaker.hpp"
 
 #include <algorithm>
 
-namespace overlimit::redis::protocol {
+namespace overlimit {
 namespace {
 
 using namespace std::chrono_literals;
@@ -87,4 +87,4 @@ Breaker::Pause Breaker::until_probe(TimePoint now) const noexcept {
   return state_ == State::open ? std::max(Pause::zero(), next_probe_ - now) : Pause::zero();
 }
 
-}  // namespace overlimit::redis::protocol
+}  // namespace overlimit
