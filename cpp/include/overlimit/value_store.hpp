@@ -15,6 +15,8 @@
 
 namespace overlimit {
 
+class BreakerOfCalls;
+
 /// What is to be kept under a key, and how much longer it has to be.
 struct ValueWrite {
   std::string value;
@@ -49,6 +51,8 @@ struct TransactionTime {
 /// Those that derive from it say where values are kept. As thread-safe as they are.
 class ValueStore : public Store {
  public:
+  ValueStore();
+  ~ValueStore() override;
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times, std::span<Basis> bases,
               const Interrupted& interrupted) final;
   void decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
@@ -63,6 +67,8 @@ class ValueStore : public Store {
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) final;
   /// Reads a key that is nobody's.
   Duration ping(std::optional<Duration> timeout, const Interrupted& interrupted) override;
+  /// That of all transactions, whose failures open it.
+  [[nodiscard]] BreakerState breaker() const final;
 
  protected:
   /// Reads the values of the step's keys, runs it, and writes what it returns, all or nothing, while nobody
@@ -74,7 +80,10 @@ class ValueStore : public Store {
   [[nodiscard]] virtual std::vector<std::string> scan(const std::string& prefix) = 0;
 
  private:
+  void attempt(const std::shared_ptr<ValueStep>& step, TransactionTime& time);
   void reset_keys(std::vector<std::string> keys);
+
+  std::unique_ptr<BreakerOfCalls> breaker_;
 };
 
 }  // namespace overlimit

@@ -1,8 +1,11 @@
 #include "overlimit/value_store.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <random>
 #include <set>
 
+#include "breaker/breaker_of_calls.hpp"
 #include "overlimit/stopwatch.hpp"
 #include "value_store/key_names.hpp"
 #include "value_store/steps.hpp"
@@ -40,11 +43,32 @@ std::size_t count_together(std::span<const Call> calls, std::size_t max_keys) {
 
 }  // namespace
 
+ValueStore::ValueStore() : breaker_(std::make_unique<BreakerOfCalls>(std::random_device{}())) {}
+
+ValueStore::~ValueStore() = default;
+
+BreakerState ValueStore::breaker() const { return breaker_->state(); }
+
+/// What is no StoreError, such as Ctrl-C, says nothing about the store, nor does the caller's mistake.
+void ValueStore::attempt(const std::shared_ptr<ValueStep>& step, TransactionTime& time) {
+  using std::chrono::steady_clock;
+  BreakerOfCalls::Attempt call(*breaker_, steady_clock::now());
+  try {
+    transact(step, time);
+  } catch (const CallerMistake&) {
+    throw;
+  } catch (const StoreError& error) {
+    call.failed(steady_clock::now(), error);
+    throw;
+  }
+  call.succeeded(steady_clock::now());
+}
+
 void ValueStore::decide_one(const Call& call, const Rows& rows, Instant& time, Basis& /*basis*/,
                             const Interrupted& /*interrupted*/) {
   const auto deciding = std::make_shared<values::DecideStep>(std::span(&call, 1), keys_of({&call, 1}));
   TransactionTime within{call.timeout};
-  transact(deciding, within);
+  attempt(deciding, within);
   deciding->tell(rows, {&time, 1});
 }
 
@@ -59,7 +83,7 @@ void ValueStore::decide(std::span<const Call> calls, const Rows& rows, std::span
     const auto deciding = std::make_shared<values::DecideStep>(together, keys_of(together));
     std::size_t pairs = 0;
     for (const Call& call : together) pairs += pairs_of(call.charges);
-    transact(deciding, within);
+    attempt(deciding, within);
     deciding->tell(rows_of(rows, row, pairs), times.first(together.size()));
     row += pairs;
     calls = calls.subspan(together.size());
@@ -71,13 +95,13 @@ void ValueStore::refund_showing(const Call& call, std::span<const Receipt> recei
                                 const Interrupted& /*interrupted*/) {
   const auto refunding = std::make_shared<values::RefundStep>(call, receipts, present, keys_of({&call, 1}));
   TransactionTime within{call.timeout};
-  transact(refunding, within);
+  attempt(refunding, within);
   if (present != nullptr) refunding->tell(*present);
 }
 
 void ValueStore::lock(const Call& call, Duration duration, const Interrupted& /*interrupted*/) {
   TransactionTime within{call.timeout};
-  transact(std::make_shared<values::LockStep>(call, duration, keys_of({&call, 1})), within);
+  attempt(std::make_shared<values::LockStep>(call, duration, keys_of({&call, 1})), within);
 }
 
 void ValueStore::unlock(const Call& call, const Interrupted& interrupted) {
@@ -101,14 +125,14 @@ void ValueStore::reset_keys(std::vector<std::string> keys) {
   for (std::size_t first = 0; first < keys.size(); first += most) {
     const auto own = std::span(keys).subspan(first, std::min(most, keys.size() - first));
     TransactionTime within;
-    transact(std::make_shared<values::ResetStep>(std::vector<std::string>(own.begin(), own.end())), within);
+    attempt(std::make_shared<values::ResetStep>(std::vector<std::string>(own.begin(), own.end())), within);
   }
 }
 
 Duration ValueStore::ping(std::optional<Duration> timeout, const Interrupted& /*interrupted*/) {
   const Stopwatch stopwatch;
   TransactionTime within{timeout};
-  transact(std::make_shared<values::ReadStep>(std::vector<std::string>{"overlimit:ping"}), within);
+  attempt(std::make_shared<values::ReadStep>(std::vector<std::string>{"overlimit:ping"}), within);
   return stopwatch.elapsed();
 }
 
