@@ -216,6 +216,22 @@ def test_what_has_drained_while_the_rate_was_faster_does_not_come_back(build, at
     assert limiter.peek("a", cost=0).remaining == left
 
 
+@pytest.mark.parametrize("per", [2, 10, 30, 60, 3600, 7200])
+@pytest.mark.parametrize("name", [None, "second"])
+def test_of_equal_limits_each_is_refunded_by_its_own_rates(build, at, per, name):
+    def limits(rate: int) -> list[TokenBucket]:
+        return [TokenBucket(rate, per=per, burst=50), TokenBucket(100, per=per, burst=50, name=name)]
+
+    limiter = build(limits(1))
+    limiter.hit("a", cost=5)
+    charged = limiter.hit("a", cost=3)
+    at(per / 10)
+    limiter.update(limits(2))
+    limiter.hit("a", cost=2)
+    limiter.refund(charged)
+    assert [row.remaining for row in limiter.peek("a", cost=0).details] == [43, 48]
+
+
 def test_what_a_bucket_without_a_rate_did_not_keep_does_not_come_back(build):
     window = FixedWindow(99, 60)
     limiter = build([TokenBucket(0, per=60), window])

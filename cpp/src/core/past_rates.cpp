@@ -53,14 +53,15 @@ void PastRates::add(const CompiledPolicy& policy) {
 
 std::optional<CompiledPolicy> PastRates::fastest_since(std::uint64_t number,
                                                        const CompiledPolicy& charged) const {
-  std::vector<Limit> limits;
+  // As they were given: equal tags are told apart by that order.
+  std::vector<Limit> limits(charged.limits().size(), charged.limits().front().limit);
   bool is_faster = false;
   for (const auto& [own, tag, place] : charged.limits()) {
-    limits.push_back(own);
+    limits[place] = own;
     const std::vector<Held>& held = held_.at(tag);
     const auto since = std::ranges::find_if(held, [&](const Held& each) { return each.last >= number; });
     if (since == held.end() || !drains_faster(since->limit, own)) continue;
-    limits.back() = since->limit;
+    limits[place] = since->limit;
     is_faster = true;
   }
   if (!is_faster) return std::nullopt;
