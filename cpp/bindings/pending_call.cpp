@@ -38,8 +38,11 @@ class PendingCall : NonCopyable {
       if (!waits) task_->ask(store, kDontWait);
     } catch (const WouldWait&) {
       return;
+    } catch (const PythonError&) {  // which others would find set before somebody asks for the answer
+      failure_ = std::make_exception_ptr(TakenError());
     } catch (...) {
       failure_ = std::current_exception();
+      breaker_ = store.breaker();
     }
     stage_ = Stage::done;
   }

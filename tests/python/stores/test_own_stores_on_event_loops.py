@@ -224,3 +224,36 @@ def test_a_store_that_does_not_wait_is_called_at_once():
         assert ended.value.value.allowed
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("waits", "raised", "expected"),
+    [
+        (False, KeyboardInterrupt(), KeyboardInterrupt),
+        (False, SystemExit(3), SystemExit),
+        (False, ZeroDivisionError(), StoreUnavailable),
+        (True, ZeroDivisionError(), StoreUnavailable),
+        (False, None, ValueError),
+        (True, None, ValueError),
+    ],
+    ids=repr,
+)
+def test_many_calls_raise_what_a_store_or_its_step_does(waits, raised, expected):
+    class Store(ValueStore):
+        is_shared = False
+
+        def transact(self, keys: Sequence[str], step: Step) -> None:
+            if raised is not None:
+                raise raised
+            step([])
+
+    async def main() -> None:
+        store = Store()
+        store.waits = waits
+        limiter = AsyncLimiter("5/minute", store=store)
+        for ask in (limiter.hit_many, limiter.peek_many):
+            with pytest.raises(expected) as error:
+                await ask(["a", "b"])
+            assert raised in {None, error.value, error.value.__cause__}
+
+    asyncio.run(main())
