@@ -19,12 +19,20 @@ Values: TypeAlias = Sequence[bytes | None]
 Writes: TypeAlias = "list[Write | None] | None"
 
 LONG = 1000.0
+HELD = 0.25
+"""For how many seconds values are held while others want them."""
 BEYOND = 1.0
 """How many seconds a store may take beyond what a call had left, on a busy machine."""
+ONE_AT_A_TIME = "step is called by one thread at a time."
+WHILE_IT_LASTS = "step is called before transact returns, and not afterwards."
 
 
 class Broken(Exception):
     """A promise is broken, as the message says, and there is no use in going on."""
+
+
+class Late(SystemExit):
+    """Step was called long after its time: it ends the thread, by whatever is caught in it."""
 
 
 class Seen(NamedTuple):
@@ -48,8 +56,27 @@ class TriedStep:
         self._ends_at = self._begun_at + seconds
         self.reads_only = reads_only
         self.seen: list[Seen] = []
+        self.misuses: list[str] = []
+        self._turn = threading.Lock()
+        self._is_over = self._has_returned = False
 
     def __call__(self, values: Values, now: Any = None) -> Writes:
+        if not self._turn.acquire(blocking=False):
+            self.misuses.append(ONE_AT_A_TIME)
+            raise RuntimeError(ONE_AT_A_TIME)
+        try:
+            if self._is_over:
+                self.misuses += [WHILE_IT_LASTS] * self._has_returned
+                raise RuntimeError(WHILE_IT_LASTS)
+            return self._answer(values, now)
+        finally:
+            self._turn.release()
+
+    def end(self, has_returned: bool) -> None:
+        """Say that transact is over: one that has raised may leave a thread behind, whose call is refused."""
+        self._is_over, self._has_returned = True, has_returned
+
+    def _answer(self, values: Values, now: Any) -> Writes:
         given = [
             None if value is None else bytes(memoryview(value)) for value in islice(values, self._size + 1)
         ]
@@ -58,7 +85,7 @@ class TriedStep:
             raise ValueError(f"values must be as many as the keys: {self._size}, not {count}")
         self.seen.append(Seen(given, now, self._begun_at, time.monotonic()))
         if self.seen[-1].before > self._ends_at + 2 * BEYOND:
-            raise SystemExit  # of the thread, by whatever is caught in it
+            raise Late("A call ends when its time is over, and does not call step seconds after that.")
         if self.time_left() == 0:
             raise StoreTimeout("the store did not hold the values in time")
         return self._decide(given)
@@ -70,8 +97,9 @@ class TriedStep:
 class Tried:
     """A store under trial, with keys that are its own."""
 
-    def __init__(self, make: Callable[[], ValueStore]) -> None:
+    def __init__(self, make: Callable[[], ValueStore], misuses: list[str] | None = None) -> None:
         self.make = make
+        self.misuses = [] if misuses is None else misuses
         self.store = make()
         self.most = min(self.store.max_keys, 256)
         self.seen: list[Seen] = []
@@ -79,14 +107,20 @@ class Tried:
 
     def beside(self) -> Tried:
         """Return the same place as another has opened it."""
-        return Tried(self.make)
+        return Tried(self.make, self.misuses)
 
     def keys(self, count: int, name: str = "k") -> list[str]:
         return [f"check:{self._name}:{name}{number:04}" for number in range(count)]
 
     def run(self, keys: Sequence[str], decide: Callable[[Values], Writes], **how: Any) -> TriedStep:
         step = TriedStep(len(keys), decide, **how)
-        self.transact(keys, step)
+        step.misuses = self.misuses
+        has_returned = False
+        try:
+            self.transact(keys, step)
+            has_returned = True
+        finally:
+            step.end(has_returned)
         if not step.seen:
             raise Broken("transact calls step, or raises what kept it from that: it returned without either.")
         self.seen.append(step.seen[-1])
@@ -117,8 +151,8 @@ class Tried:
 class AwaitedTried(Tried):
     """The same by ``transact_async``, on an event loop in another thread."""
 
-    def __init__(self, make: Callable[[], ValueStore]) -> None:
-        super().__init__(make)
+    def __init__(self, make: Callable[[], ValueStore], misuses: list[str]) -> None:
+        super().__init__(make, misuses)
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self._serve, daemon=True).start()
 

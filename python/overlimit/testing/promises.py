@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from overlimit.stores.values import ValueStore
+from overlimit.stores.values import ValueStore, Write
+from overlimit.testing._told_times import misdated, mistold
 from overlimit.testing._trials import (
     BEYOND,
+    HELD,
+    LONG,
     AwaitedTried,
     Broken,
-    Seen,
+    Late,
     Tried,
     TriedStep,
     Values,
     Writes,
     aside,
     is_done,
-    numbers,
     one_more,
 )
 
@@ -32,8 +34,6 @@ _LONGEST = 400 * 86400.0
 _LONGEST_KEY = 250
 _SHORT = 1.0
 """The engine has no value expire sooner."""
-_HELD = 0.25
-"""For how many seconds values are held while others want them."""
 _NEVER = 60.0
 """What takes longer does not end."""
 _PATIENT = 10.0
@@ -72,24 +72,34 @@ def check_store(make: Callable[[], ValueStore]) -> None:
 
     broken = [each for promise in _PROMISES for each in _broken(promise, opened)]
     for store in made:
-        store.close()
+        try:
+            store.close()
+        except Exception as error:
+            broken.append(f"close() raises nothing, whatever is open. This raised {_told(error)}")
     if broken:
-        raise AssertionError("\n".join(broken))  # not by an assert, to which pytest would add its own lines
+        raise AssertionError(
+            "\n".join(dict.fromkeys(broken))
+        )  # not by an assert, to which pytest would add its own lines
 
 
 def _broken(promise: Callable[[Tried], Iterator[str]], make: Callable[[], ValueStore]) -> list[str]:
     """Return what is to be said of one promise."""
     said: list[str] = []
-    trying = aside(lambda: said.extend(promise(Tried(make))))
+    misuses: list[str] = []
+    trying = aside(lambda: said.extend(promise(Tried(make, misuses))))
     if not is_done(trying, _NEVER):
-        return [*said, f"{promise.__doc__} This has not ended within {_NEVER:g} seconds."]
+        return [*said, *misuses, f"{promise.__doc__} This has not ended within {_NEVER:g} seconds."]
     error = trying.exception()
-    if isinstance(error, Broken):
+    if isinstance(error, (Broken, Late)):
         said.append(str(error))
     elif error is not None:
-        first = str(error).partition("\n")[0]
-        said.append(f"{promise.__doc__} This raised {type(error).__name__}: {first}")
-    return said
+        said.append(f"{promise.__doc__} This raised {_told(error)}")
+    return [*said, *misuses]
+
+
+def _told(error: BaseException) -> str:
+    first = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first}"
 
 
 def _keeps_values(tried: Tried) -> Iterator[str]:
@@ -146,6 +156,10 @@ def _keeps_order(tried: Tried) -> Iterator[str]:
     tried.run(keys[:1], lambda _: None)
     if tried.read(keys[:1]) != [b"0"]:
         yield "If step returns None, nothing is written."
+    calls = itertools.count(1)
+    step = tried.run(keys[:1], lambda _: [Write(b"%d" % next(calls), LONG)])
+    if tried.read(keys[:1]) != [b"%d" % len(step.seen)]:
+        yield "If step is called several times, what it returned last is written."
 
 
 def _goes_by_time(tried: Tried) -> Iterator[str]:
@@ -171,46 +185,7 @@ def _goes_by_time(tried: Tried) -> Iterator[str]:
         yield "A value that is written again lives as long as the new one is given, not as the old one was."
     if any(value not in (None, b"short") for value in tried.read(more)):
         yield "A value that has expired is read as it was, or as None."
-    yield from _mistold(tried.seen)
-
-
-def _mistold(seen: Sequence[Seen]) -> Iterator[str]:
-    """Yield what is wrong with the times that were told from one call to the next."""
-    given = [each.now for each in seen if each.now is not None]
-    if not given:
-        return
-    times = [_number(now) for now in given]
-    if len(given) < len(seen):
-        yield "A store gives the time each time or never."
-        return
-    if None in times:
-        yield f"now is a number of seconds since the Unix epoch, not {given[times.index(None)]!r}."
-        return
-    ahead = time.time() - time.monotonic()
-    wrong = max(abs(now - each.before - ahead) for now, each in zip(times, seen, strict=True))
-    if wrong > 60:
-        yield (
-            "now is in seconds since the Unix epoch, in UTC, by a clock that is right: it is "
-            f"{float(wrong):.0f} seconds away from that of this machine."
-        )
-        return
-    # By how much it is ahead of time.monotonic: at least, and at most.
-    least = max(now - each.before for now, each in zip(times, seen, strict=True))
-    most = min(now - each.after for now, each in zip(times, seen, strict=True))
-    if least > most + 0.1 + _steps_of(times):
-        yield "now goes on as time does, and never backward: it is read anew for each transaction."
-
-
-def _number(now: Any) -> Any:
-    try:
-        return Fraction(now)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _steps_of(times: Sequence[Any]) -> int:
-    """Return the seconds from one reading of a clock to the next, which may be whole ones."""
-    return int(all(now.denominator == 1 for now in times))
+    yield from mistold(tried.seen)
 
 
 def _writes_all_or_nothing(tried: Tried) -> Iterator[str]:
@@ -285,7 +260,7 @@ def _meet(
         yield sentence
         return
     for second in others:
-        yield from _misdated(first.seen[-1], second.seen[-1])
+        yield from misdated(first.seen[-1], second.seen[-1])
 
 
 def _adding(keys: Sequence[str], written: Collection[str]) -> Callable[[Values], Writes]:
@@ -310,7 +285,7 @@ def _between(
 
     def ends(other: Callable[[], Any]) -> bool:
         begun.append(aside(other))
-        return is_done(begun[-1], _HELD if len(begun) == 1 else _NEVER)
+        return is_done(begun[-1], HELD if len(begun) == 1 else _NEVER)
 
     def decide(values: Values) -> Writes:
         nonlocal is_overtaken
@@ -319,17 +294,6 @@ def _between(
 
     step = tried.run(keys, decide)
     return step, [each.result(_NEVER) for each in begun], is_overtaken
-
-
-def _misdated(first: Seen, second: Seen) -> Iterator[str]:
-    """Yield what is wrong with the times of two, one of whom saw what the other wrote."""
-    times = [_number(first.now), _number(second.now)]
-    if None in times or _steps_of(times):
-        return
-    is_first = sum(numbers(first.values)) < sum(numbers(second.values))
-    (earlier, later), waited = (times, _HELD / 2) if is_first else (times[::-1], 0.0)
-    if later - earlier < waited:
-        yield "now is the time at which the values are held, after any waiting for others."
 
 
 def _loses_nothing(tried: Tried) -> Iterator[str]:
@@ -405,11 +369,11 @@ def _ends_in_time(tried: Tried) -> Iterator[str]:
 
     def meet(values: Values) -> Writes:
         others.append(aside(lambda: beside.add([key])))
-        is_done(others[-1], _HELD)
+        is_done(others[-1], HELD)
         return one_more(values)
 
-    mine = aside(lambda: tried.run([key], meet, seconds=4 * _HELD))
-    if not is_done(mine, 4 * _HELD + BEYOND):
+    mine = aside(lambda: tried.run([key], meet, seconds=4 * HELD))
+    if not is_done(mine, 4 * HELD + BEYOND):
         yield (
             "A call that meets others again and again ends when step.time_left() is 0: what step raises then "
             "is raised."
@@ -427,13 +391,13 @@ def _waits_in_time(tried: Tried) -> Iterator[str]:
 
     def hold(values: Values) -> Writes:
         is_held.set()
-        is_enough.wait(_HELD + BEYOND)
+        is_enough.wait(HELD + BEYOND)
         return one_more(values)
 
     holding = aside(lambda: beside.run([key], hold))
     is_held.wait(5.0)
-    waiting = aside(lambda: tried.add([key], seconds=_HELD / 3))
-    if not is_done(waiting, _HELD / 3 + BEYOND):
+    waiting = aside(lambda: tried.add([key], seconds=HELD / 3))
+    if not is_done(waiting, HELD / 3 + BEYOND):
         yield (
             "A call that waits for others ends when step.time_left() is 0: give that to what waits, such as "
             "acquire(timeout=step.time_left()). A store whose calls wait for nobody says waits = False."
@@ -498,7 +462,13 @@ def _lists_keys(tried: Tried) -> Iterator[str]:
     tried.write(wanted, [key.encode() for key in wanted])
     prefix = wanted[0][:-4]
     tried.run([prefix + "-only-read"], lambda _: None)
-    found = list(tried.store.scan(prefix))
+    most = 100 * _PAGES
+    found = list(itertools.islice(tried.store.scan(prefix), most))
+    if len(found) == most:
+        raise Broken(
+            "scan(prefix) ends, and returns no keys but those that begin with the prefix: it returned "
+            f"{most:,} where {len(wanted):,} do."
+        )
     if not {(key, key.encode()) for key in wanted} <= {(key, value and bytes(value)) for key, value in found}:
         yield (
             "scan(prefix) returns each key that begins with the prefix, and its value, however many pages "
@@ -553,7 +523,7 @@ def _leaves_the_loop(tried: Tried, awaited: AwaitedTried) -> Iterator[str]:
     def hold(values: Values) -> Writes:
         if not is_free:
             waiting.append(aside(lambda: awaited.add([key])))
-            time.sleep(_HELD)
+            time.sleep(HELD)
             is_free.append(is_done(aside(awaited.turn), BEYOND))
         return one_more(values)
 
@@ -568,7 +538,7 @@ def _awaits(tried: Tried) -> Iterator[str]:
     """Keep all this by transact_async, too, if there is one."""
     if getattr(tried.store, "transact_async", None) is None:
         return
-    awaited = AwaitedTried(tried.make)
+    awaited = AwaitedTried(tried.make, tried.misuses)
     try:
         for promise in (
             *(_keeps_values, _keeps_order, _writes_all_or_nothing),
