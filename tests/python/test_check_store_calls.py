@@ -111,6 +111,16 @@ class Listing(OfProcess):
         return ((f"other:{number}", b"1") for number in itertools.count())
 
 
+class PuttingStrangers(OfProcess):
+    """It leaves a row of each stranger beside whom something is written."""
+
+    def transact(self, keys, step):
+        with self.lock:
+            writes = step([self.values.get(key) for key in keys]) or []
+            for key, write in zip(keys, writes, strict=False):
+                self.values[key] = write.value if write else self.values.get(key)
+
+
 class Unclosable(OfProcess):
     def close(self):
         raise OSError("nothing is open")
@@ -134,6 +144,10 @@ def said_of(store: DictStore) -> list[str]:
         (Sleeping, "A call ends when its time is over, and does not call step seconds after that."),
         (Circling, "scan(prefix) ends, and returns no keys but those that begin with the prefix"),
         (Listing, "scan(prefix) ends, and returns no keys but those that begin with the prefix"),
+        (
+            PuttingStrangers,
+            "A key that was only read is not in the store: insert nothing but what is written.",
+        ),
         (Unclosable, "close() raises nothing, whatever is open. This raised OSError: nothing is open"),
     ],
 )

@@ -462,6 +462,9 @@ def _lists_keys(tried: Tried) -> Iterator[str]:
     tried.write(wanted, [key.encode() for key in wanted])
     prefix = wanted[0][:-4]
     tried.run([prefix + "-only-read"], lambda _: None)
+    if tried.most > 1:
+        also = [prefix + "-also-only-read", wanted[0]]
+        tried.run(also, lambda _: [None, Write(wanted[0].encode(), LONG)])
     most = 100 * _PAGES
     found = list(itertools.islice(tried.store.scan(prefix), most))
     if len(found) == most:
