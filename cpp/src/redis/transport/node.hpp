@@ -8,8 +8,8 @@
 #include <optional>
 #include <span>
 
-#include "overlimit/redis_location.hpp"
 #include "breaker/breaker.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/transport/connection.hpp"
 #include "redis/transport/connector.hpp"

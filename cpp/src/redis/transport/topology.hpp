@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "overlimit/redis_location.hpp"
 #include "breaker/breaker.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/transport/link.hpp"
