@@ -59,6 +59,7 @@ _REFUSED = {
         "GRANT SELECT, INSERT, UPDATE, DELETE ON {} to this role"
     ),
     errors.InvalidSchemaName: "create it, then run `overlimit stores init URL`",
+    errors.ReadOnlySqlTransaction: "connect to the server that takes writes: this is a standby, or read-only",
     errors.UndefinedColumn: "{} is a table of something else: name another one by table=",
 }
 """What servers refuse until somebody has done this for a table."""

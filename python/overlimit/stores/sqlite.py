@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
@@ -29,6 +29,7 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS overlimit_counts "
     "(key TEXT PRIMARY KEY, value BLOB NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID"
 )
+_FIND = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'overlimit_counts'"
 _READ = "SELECT CAST(value AS BLOB) FROM overlimit_counts WHERE key = ?"
 _WRITE = (
     "INSERT INTO overlimit_counts (key, value, expires_at) VALUES (?, ?, ?) "
@@ -165,7 +166,11 @@ class SQLiteStore(ValueStore):
 
     @property
     def _missing(self) -> str | None:
-        return None if self._path is None or os.path.exists(self._path) else f"file {self._path}"
+        if self._path is None:
+            return None
+        if not os.path.exists(self._path):
+            return f"file {self._path}"
+        return None if _has_table(self._path, self.timeout) else f"table overlimit_counts in {self._path}"
 
     @property
     def endpoint(self) -> str:
@@ -306,6 +311,15 @@ def _opened(path: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _has_table(path: str, timeout: float) -> bool:
+    """Whether a file has the table, or cannot be looked into: then a call says why. Nothing is written."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", timeout=timeout, uri=True)) as connection:
+            return connection.execute(_FIND).fetchone() is not None
+    except sqlite3.Error:
+        return True
 
 
 def _read(begin: str, keys: Sequence[str], execute: _Execute) -> list[bytes | None]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -121,6 +122,27 @@ def test_few_rights(start_redis):
     assert refused_to(server) <= {"time", "getrange"}
 
 
+def test_doctor_makes_no_calls_whose_keys_it_may_not_delete(start_redis):
+    server = start_redis()
+    rules = "~ol1:* +evalsha +eval +get +set +setrange +time +scan +unlink +select +ping"
+    server.ask("ACL", "SETUSER", "limiter", "on", ">secret", *rules.split())
+    done = run("doctor", at(server, "limiter:secret@"))
+    assert (done.returncode, "may not run DEL" in done.stderr, keys_of(server)()) == (2, True, [])
+
+
+def test_keys_that_may_not_be_read_are_not_taken_for_those_of_others(start_redis):
+    server = start_redis()
+    limiter_at(at(server)).hit("ada")
+    server.ask("ACL", "SETUSER", "other", "on", ">secret", "~other:*", "+@all")
+    check(at(server, "other:secret@"), BROKEN, "NOPERM", "Grant the user|Grant ~ol1", left=keys_of(server))
+    server.ask("ACL", "SETUSER", "some", "on", ">secret", "~ol1:login:*", "+@all")
+    limiter_at(at(server), name="api").hit("ada")
+    answer = told(0, "top", at(server, "some:secret@"))
+    assert ([each["policy"] for each in answer["top"]], answer["foreign"]) == (["login"], 0)
+    assert (answer["looked_at"], answer["is_complete"]) == (2, False)
+    assert "This user may not read 1 of them." in run("top", at(server, "some:secret@")).stdout
+
+
 def test_the_rights_that_are_documented(start_redis):
     server = start_redis()
     limiter_at(at(server)).hit("ada")
@@ -172,6 +194,9 @@ def test_a_cluster_with_a_dead_node_and_a_node_of_it_by_itself(start_cluster):
     eventually(lambda: owner.state() == "ok" and owner.known_slots() > 0)
     to_do = "Check that the server is running|bring it back"
     check(url, BROKEN | {"show": 0}, f"{down.port}.*Connection refused", to_do, left=keys_of(owner))
+    left = keys_of(owner)(), keys_of(other)()
+    assert f"127.0.0.1:{down.port}" in run("bench", url, "--seconds", "0.1").stderr
+    assert (keys_of(owner)(), keys_of(other)()) == left
     done = run("doctor", url)
     assert all(f"127.0.0.1:{each.port}: It is a master" in done.stdout for each in (owner, other))
     assert f"127.0.0.1:{down.port}: " in done.stdout
@@ -210,3 +235,40 @@ def test_a_file_of_shared_memory(shared_memory, tmp_path, what):
         to_do,
         left=lambda: [(each.name, each.read_bytes()) for each in tmp_path.iterdir()],
     )
+
+
+@pytest.mark.parametrize("what", ["empty", "of something else"])
+def test_a_file_of_sqlite_without_the_table(tmp_path, what):
+    path = tmp_path / "app.db"
+    path.touch()
+    if what == "of something else":
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("CREATE TABLE orders (number)")
+    without = f"there is no table overlimit_counts in {path}"
+    to_do = "run `overlimit stores init URL` to make it"
+    files = lambda: [(each.name, each.read_bytes()) for each in tmp_path.iterdir()]  # noqa: E731
+    check(f"sqlite:///{path}", UNASKED, without, to_do, left=files)
+    assert told(0, "stores", "init", f"sqlite:///{path}")["status"] == "ok"
+    assert told(0, "top", f"sqlite:///{path}")["looked_at"] == 0
+
+
+def test_bench_leaves_nothing_in_a_database(tmp_path, postgresql_server, prefix):
+    for url in (f"sqlite:///{tmp_path}/limits.db", postgresql_server.url(table=prefix)):
+        told(0, "stores", "init", url)
+        assert told(0, "bench", url, "--seconds", "0.1")["decisions"] > 0
+        assert told(0, "top", url)["looked_at"] == 0
+
+
+def test_a_standby_of_postgresql(postgresql_server, prefix):
+    told(0, "stores", "init", postgresql_server.url(table=prefix))
+    url = postgresql_server.url(table=prefix, options="-cdefault_transaction_read_only=on")
+    limiter_at(postgresql_server.url(table=prefix)).hit("ada")
+    codes = FINE | {"doctor": 2, "bench": 2}
+    check(url, codes, "read-only transaction", "connect to the server that takes writes")
+
+
+def test_a_table_of_something_else_in_postgresql(postgresql_server, prefix):
+    postgresql_server.ask(f"CREATE TABLE {prefix} (number int)")
+    url = postgresql_server.url(table=prefix)
+    check(url, UNASKED, 'column "key" does not exist', "name another one by table=")
+    assert "name another one by table=" in run("stores", "init", url).stderr

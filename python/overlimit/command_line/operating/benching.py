@@ -11,12 +11,14 @@ from itertools import chain
 
 import click
 
-from overlimit import _core
+from overlimit._core import Store
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import counted
+from overlimit.command_line.operating.value_stores import forget
 from overlimit.command_line.output import print_json, print_rows
+from overlimit.errors import StoreError
 from overlimit.leasing import bounds
 from overlimit.limiter import Limiter
 
@@ -100,9 +102,24 @@ def _forgetting(place: Place, limiter: Limiter, names: list[str]) -> Iterator[li
     try:
         yield names
     finally:
-        store, policy = place.without_remember, str(limiter.name)
-        for first in range(0, len(names), _AT_ONCE):
-            _core._reset(store, policy, tuple(names[first : first + _AT_ONCE]))
+        _forget(place.without_remember, str(limiter.name), names)
+
+
+def _forget(store: Store, policy: str, names: list[str]) -> None:
+    """Forget all of them, also where a node of a cluster does not answer; raise for its own in the end."""
+    failed: StoreError | None = None
+    for first in range(0, len(names), _AT_ONCE):
+        some = names[first : first + _AT_ONCE]
+        try:
+            forget(store, policy, some)
+        except StoreError:
+            for each in some:
+                try:
+                    forget(store, policy, [each])
+                except StoreError as error:
+                    failed = error
+    if failed is not None:
+        raise failed
 
 
 def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> list[float]:

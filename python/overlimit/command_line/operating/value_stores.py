@@ -7,14 +7,18 @@ import re
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import click
 
+from overlimit import _core
+from overlimit._core import Store
 from overlimit.command_line.failures import WrongUsage
 from overlimit.command_line.operating.endings import asks_store, done
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.values import Value, decoded
+from overlimit.errors import StoreConfigError
 from overlimit.stores import Step, ValueStore
 from overlimit.stores.values import scanned, store_failure
 
@@ -74,6 +78,15 @@ def key_of(policy: str, identifier: bytes) -> str:
     return f"{policy}#{hashlib.sha256(identifier).hexdigest()}"
 
 
+def forget(store: Store, policy: str, identifiers: Sequence[str]) -> None:
+    """Forget identifiers, and leave nothing in a database that says so, as a reset otherwise does."""
+    _core._reset(store, policy, tuple(identifiers))
+    values = cast("ValueStore", store)
+    if values._keeps_values:
+        with suppress(StoreConfigError):
+            values.delete([key_of(policy, each.encode()) for each in identifiers])
+
+
 def read_value(stored: bytes) -> Value | None:
     """Read what is kept; None for what no limiter has written, or is damaged."""
     covered, crc = stored[:-4], stored[-4:]
@@ -111,4 +124,5 @@ def init(place: Place, as_json: bool) -> int:
     if make is None:
         raise WrongUsage("this store has no table: there is nothing to make")
     make()
+    next(scanned(cast("ValueStore", place.store), _NOBODY), None)  # raises if it is a table of something else
     return done(f"{place.store.endpoint} has its table.", as_json)

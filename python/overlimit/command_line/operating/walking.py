@@ -70,6 +70,7 @@ class Walk:
         self._most = most
         self.looked_at = 0
         self.foreign = 0
+        self.forbidden = 0
         self.forgotten = 0
         self.is_complete = True
         self._is_part = False
@@ -78,7 +79,8 @@ class Walk:
         self._steps_left = 0
 
     def __iter__(self) -> Iterator[Found]:
-        self.looked_at, self.foreign, self.forgotten, self.is_complete, self.unreached = 0, 0, 0, True, {}
+        self.looked_at, self.foreign, self.forbidden, self.forgotten = 0, 0, 0, 0
+        self.is_complete, self.unreached = True, {}
         for found in self._everything():
             self.forgotten += not found.counts
             yield found
@@ -96,7 +98,7 @@ class Walk:
     @property
     def saw_all(self) -> bool:
         """Whether it came to every key."""
-        return self.is_complete and not self.ever_unreached and not self._is_part
+        return self.is_complete and not (self.forbidden or self.ever_unreached or self._is_part)
 
     @property
     def summary(self) -> str:
@@ -107,6 +109,8 @@ class Walk:
             told += f" {PART}"
         if self.foreign:
             told += f" {self.foreign:,} of them {be(self.foreign, 'is', 'are')} not overlimit's."
+        if self.forbidden:
+            told += f" This user may not read {self.forbidden:,} of them."
         if self.forgotten:
             told += f" In {self.forgotten:,} of them nothing counts any more, as after a reset."
         return f"{told} {_HASHED}" if self._place.shared_memory is not None and self.looked_at else told
@@ -160,13 +164,21 @@ class Walk:
     def _at(self, server: Server, names: KeyNames) -> Iterator[Found]:
         now = server.now()
         self._is_part = not self._place.is_cluster and server.is_node_of_cluster
+        denied, may_read = None, False
         for key, value in self._values(server, names.pattern(self._policy)):
             name = names.read(key)
             read = decoded(value) if isinstance(value, bytes) else None
+            if name is not None and isinstance(value, StoreError) and is_forbidden(value):
+                self.forbidden += 1
+                denied = value
+                continue
             if name is None or read is None:
                 self.foreign += value is not None
                 continue
+            may_read = True
             yield Found(name.policy, name.shown, read, now, None if name.is_hashed else name.identifier)
+        if denied is not None and not may_read:
+            raise denied
 
     def _values(self, server: Server, pattern: str) -> Iterator[tuple[bytes, object]]:
         seen: set[bytes] = set()

@@ -7,26 +7,28 @@ import json
 import math
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib.resources import files
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
-from overlimit import _core, limits
+from overlimit import limits
 from overlimit._core import Decision
 from overlimit.clocks import ManualClock
 from overlimit.command_line.operating.doctor.findings import Finding, broken, ok
-from overlimit.command_line.operating.value_stores import key_of
-from overlimit.errors import StoreConfigError, StoreError
+from overlimit.command_line.operating.value_stores import forget
+from overlimit.errors import StoreError
 from overlimit.limiter import Limiter
 from overlimit.limits.penalty import Penalty
-from overlimit.stores import Store, ValueStore
+from overlimit.stores import Store
 
 _EXPECTED = ("status", "remaining", "retry_after_us", "reset_after_us")
 
 
 def play(store: Store) -> Finding:
-    """Play all vectors under policies of their own, and forget them."""
+    """Play all vectors under policies of their own, and forget them; raise StoreError if that cannot be."""
+    forget(
+        store, f"overlimit-doctor-{secrets.token_hex(6)}", ["x"]
+    )  # before there is anything to leave behind
     vectors = [json.loads(each.read_text("utf-8")) for each in _vectors()]
     steps = sum(len(vector["steps"]) for vector in vectors)
     wrong = [text for vector in vectors for text in _played(vector, store)]
@@ -106,11 +108,7 @@ def _forget(vector: dict[str, Any], limiters: dict[str, Limiter], store: Store) 
     for limiter, identifier in product(limiters.values(), used):
         assert limiter.name is not None
         try:
-            _core._reset(store, limiter.name, (identifier,))
-            values = cast("ValueStore", store)
-            if values._keeps_values:  # also the mark of a reset
-                with suppress(StoreConfigError):
-                    values.delete([key_of(limiter.name, identifier.encode())])
+            forget(store, limiter.name, [identifier])
         except StoreError as error:
             failed = error
     if failed is not None:
