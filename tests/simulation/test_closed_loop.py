@@ -221,6 +221,7 @@ def test_clients_who_would_never_come_to_an_end_are_told_so(monkeypatch):
             "no event has the label 'x'",
         ),
         (lambda: closed_loop(Events([], []), "1/minute"), ValueError, "events must not be empty"),
+        (lambda: closed_loop(Events([0], ["a"]), "1/minute", 5), ValueError, "duration is for Clients"),
         (lambda: Clients(-1, 1), ValueError, "count must be a whole number from 0"),
         (lambda: Clients(1.5, 1), TypeError, "count"),
         (lambda: Clients(1, 0), ValueError, "rate"),
@@ -233,7 +234,7 @@ def test_clients_who_would_never_come_to_an_end_are_told_so(monkeypatch):
         (lambda: closed_loop(Clients(1, 1), "1/minute", -1), ValueError, "duration"),
         (lambda: closed_loop(Clients(1, 1), "1/minute", 1e10), ValueError, "2219"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_a_wrong_argument_is_named(make, error, message):
     with pytest.raises(error, match=message):

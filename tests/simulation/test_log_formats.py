@@ -271,12 +271,37 @@ LINE = '203.0.113.7 - - [{}] "GET / HTTP/1.1" 200 5{}'
             r"there are 'time;ip'; ';' seems to separate them: delimiter=';'",
         ),
         (["time,ip", "5,a"], {"format": "csv", "delimiter": ";"}, r"delimiter=','"),
+        (["time,ip", "5,a"], {}, "it looks like the csv format: format='csv'"),
+        (["c ip\ttime", "a\t5"], {}, "it looks like the csv format: format='csv'"),
+        (['[{"time": 5}]'], {}, "it looks like JSON: format='json'"),
+        (['[{"time": 5}]'], {"format": "json"}, r"a line by itself, as jq -c writes it \(jq -c '\.\[\]'"),
+        (["{", '"time": 5', "}"], {"format": "json"}, "a line by itself, as jq -c writes it"),
         (["time,ip", "5,a"], {"format": "csv", "identifiers": "key"}, r"there are 'time', 'ip'$"),
     ],
 )
 def test_hints_name_what_else_it_may_be(log, lines, options, message):
     with pytest.raises(ValueError, match=message):
         read_log(log("\n".join(lines)), **options)
+
+
+def test_rows_of_parquet_are_not_taken_for_lines_of_another_format(tmp_path):
+    pd.DataFrame({"time": [NOON * 1000], "ip": ["a"]}).to_parquet(tmp_path / "ms.parquet")
+    with pytest.raises(ValueError, match=r"times look like milliseconds: unit='ms'; the first is"):
+        read_log(tmp_path / "ms.parquet")
+
+
+@pytest.mark.parametrize(("name", "comma"), [("X-Forwarded-For", ",+"), ("cs(X-Forwarded-For)", ",%20")])
+def test_lists_of_addresses_in_w3c_have_no_spaces(log, name, comma):
+    lines = [f"#Fields: date time {name}", f"2025-10-10 11:55:36 203.0.113.7{comma}10.0.0.9"]
+    events = read_log(log("\n".join(lines)), identifiers={"ip": name})
+    assert events.identifiers["ip"].tolist() == ["ip:203.0.113.7"]
+
+
+def test_a_hole_before_a_line_is_no_part_of_the_address(log):
+    good = LINE.format("10/Oct/2025:13:55:36 +0200", ' "-" "-"')
+    for size in (4096, 9_000_000):
+        events = read_log(log("\0" * size + good + "\n" + good))
+        assert (events.identifiers["ip"].tolist(), events.bad_lines.count) == (["ip:203.0.113.7"] * 2, 0)
 
 
 def test_what_is_compressed_is_told_by_its_contents_and_utf_16_is_named(tmp_path):

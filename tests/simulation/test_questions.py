@@ -26,6 +26,7 @@ from overlimit.simulation import (
     explore,
     plot_heatmap,
     plot_timeline,
+    read_log,
     replay,
     suggest,
     sweep,
@@ -212,8 +213,23 @@ ASKED_OF_NONE = [
         ),
         (lambda events: error_of(None, "1/minute"), TypeError, "must be Events"),
         *((ask, ValueError, "events must not be empty") for ask in ASKED_OF_NONE),
+        (lambda events: read_log(5), TypeError, "path must be a file such as 'access.log'"),
+        (lambda events: events.sample("half"), TypeError, "fraction must be a number from 0 to 1"),
+        (Events.concat, TypeError, "takes a list of Events"),
+        (lambda events: Events.concat([events, 5]), TypeError, "takes a list of Events"),
+        (
+            lambda events: replay(events, "1/s").by_identifier(top=-1),
+            ValueError,
+            "top must be a whole number",
+        ),
+        (
+            lambda events: replay(events, "1/s").by_identifier(top="a"),
+            TypeError,
+            "top must be a whole number",
+        ),
+        (lambda events: plot_heatmap(replay(events, "1/s"), "a"), TypeError, "top must be a whole number"),
     ],
-    ids=range(19),
+    ids=range(26),
 )
 def test_a_wrong_question_says_what_to_write(ask, error, message):
     with pytest.raises(error, match=message):

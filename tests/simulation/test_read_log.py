@@ -553,8 +553,11 @@ def test_lines_without_identifiers_are_bad_unless_they_are_skipped(log):
         ({"ipv6_prefix": 0}, ValueError),
         ({"columns": ["a"]}, ValueError),
         ({"format": "csv", "delimiter": "||"}, ValueError),
+        ({"format": "csv", "columns": "ip,time"}, TypeError),
+        ({"identifiers": 5}, TypeError),
+        ({"time": 5}, TypeError),
     ],
-    ids=range(15),
+    ids=range(18),
 )
 def test_wrong_options_are_refused_before_all_is_read(log, options, error):
     with pytest.raises(error):

@@ -20,4 +20,6 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(run())

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar
 from overlimit.limits.quantities import UNITS_US, Seconds, micros
@@ -242,6 +243,7 @@ class Answers:
             pandas is missing.
         """
         required("pandas", "Replay.by_identifier")
+        _check_top(top)
         codes, names = self.events._codes_of(column)
         frame = self._counted(codes, codes, len(names)).set_axis(label_index(names, "identifier"))
         labels = labels_of_events(self.events)
@@ -375,6 +377,15 @@ def labels_of_events(events: Events) -> Column | None:
     return None if events._labels is None else without_empty(events._labels)
 
 
+def _check_top(top: object) -> None:
+    """Raise TypeError or ValueError for what is no number of rows."""
+    count = 0 if top is None else whole_number(top)
+    if count is None:
+        raise TypeError(f"top must be a whole number, such as 20, or None for all, not {short_repr(top)}")
+    if count < 0:
+        raise ValueError(f"top must be a whole number from 0, or None for all, not {short_repr(top)}")
+
+
 def _worst_first(frame: pd.DataFrame, top: int | None) -> pd.DataFrame:
     """Return at most so many of those that sent anything, by what was refused, then by what was sent."""
     frame = frame[frame["sent"] > 0].sort_values(["refused", "sent"], ascending=False, kind="stable")
@@ -393,6 +404,7 @@ def by_every_identifier(replay: Answers, top: int | None) -> pd.DataFrame:
 
 def most_refused(replay: Answers, top: int = 5) -> list[tuple[str | bytes, int, int, int]]:
     """Return the identifiers that were refused most: each with what it sent, what passed and what did not."""
+    _check_top(top)
     codes, labels = replay.events._codes_of()
     refused = np.bincount(codes[~passed_in_time(replay)], minlength=len(labels))
     sent = np.bincount(codes, minlength=len(labels))

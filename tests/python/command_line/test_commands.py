@@ -502,6 +502,27 @@ def test_strict_stops_at_the_first_bad_line(write_log):
     assert "line 2" in refused(2, "replay", log, "--limits", "1/minute", "--strict")
 
 
+def test_a_name_stands_for_one_column(write_log):
+    log = write_log(COMBINED.format("203.0.113.7", 0))
+    both = ["read", log, "--by", "ip", "--by", "ip=user"]
+    assert "ip stands for two columns, ip and user: rename one of them, as in other=user" in refused(2, *both)
+    assert printed("read", log, "--by", "ip", "--by", "ip") == printed("read", log)
+
+
+def test_ctrl_c_while_it_is_imported_ends_it_like_later(monkeypatch):
+    monkeypatch.setitem(sys.modules, "overlimit.command_line.program", Interrupting())
+    with pytest.raises(SystemExit, match="130"):
+        main()
+
+
+class Interrupting:
+    """A module that is interrupted while something is imported from it."""
+
+    @property
+    def run(self):
+        raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("package", ["click", "rich", "numpy", "pandas"])
 def test_a_missing_package_is_named_in_a_line(package):
     done = run_without(package, RUN.format(arguments=["replay", LOG, "--limits", "1/minute"]))

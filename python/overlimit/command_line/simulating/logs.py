@@ -48,6 +48,17 @@ def _cost(context: click.Context, option: click.Parameter, text: str | None) -> 
     return text
 
 
+def _identifiers(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for name, column in map(_named, texts):
+        if columns.setdefault(name, column) != column:
+            raise click.BadParameter(
+                f"{name} stands for two columns, {columns[name]} and {column}: rename one of them, as in "
+                f"other={column}"
+            )
+    return columns
+
+
 def _labels(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for text in texts:
@@ -81,6 +92,7 @@ _OPTIONS = (
         "--by",
         multiple=True,
         metavar="COLUMN",
+        callback=_identifiers,
         help="Whose requests they are: a column, or NAME=COLUMN. May be repeated. Default: ip.",
     ),
     click.option(
@@ -189,7 +201,7 @@ class Log:
         given = self._options
         options = {name: given[name] for name in _AS_THEY_ARE} | {
             "format": given["pattern"] or given["format"],
-            "identifiers": dict(map(_named, given["by"])) or None,
+            "identifiers": given["by"] or None,
             "missing": "skip" if given["skip_missing"] else "bad",
             "on_bad": "raise" if given["strict"] else "count",
             "columns": given["columns"].split(",") if given["columns"] else None,

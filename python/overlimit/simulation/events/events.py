@@ -400,6 +400,8 @@ class Events:
         ValueError
             ``fraction`` is not from 0 to 1, or there is no such column.
         """
+        if not isinstance(fraction, int | float | np.number):
+            raise TypeError(f"fraction must be a number from 0 to 1, such as 0.1, not {short_repr(fraction)}")
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be from 0 to 1, not {fraction!r}")
         column = self._column(by)
@@ -520,6 +522,8 @@ class Events:
             There is no part, or their columns of identifiers have other names.
         """
         parts = list(parts)
+        if not all(isinstance(part, Events) for part in parts):
+            raise TypeError("Events.concat takes a list of Events, as Events.concat([monday, tuesday])")
         if not parts:
             raise ValueError("Events.concat needs at least one Events")
         names = [tuple(column.name for column in part._columns) for part in parts]

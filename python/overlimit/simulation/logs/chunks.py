@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.optional import loaded, required
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -35,6 +36,10 @@ def files_of(path: Paths) -> list[Path]:
     """Return the files meant by a path, several, or a pattern; raise FileNotFoundError if there is none."""
     if isinstance(path, (str, os.PathLike)):
         return _files_of_one(os.path.expanduser(path))
+    if not isinstance(path, Iterable):
+        raise TypeError(
+            f"path must be a file such as 'access.log', several, or a pattern, not {short_repr(path)}"
+        )
     files = [file for each in path for file in files_of(each)]
     if not files:
         raise FileNotFoundError("no files to read: the list is empty")
@@ -203,6 +208,9 @@ class ChunkReader:
             _, newline, piece = piece.partition(b"\n")
             self._in_long_line = not newline
             self._next_line += bool(newline)
+        if self._next_line == 1 and not self._pending_size:
+            # A log that was truncated while it was written begins with a hole, which reads as zeros.
+            piece = piece.lstrip(b"\0")
         self._pending.append(piece)
         self._pending_size += len(piece)
         if self._pending_size >= _CHUNK:

@@ -34,6 +34,8 @@ class CsvTables(Format):
     def __init__(self, columns: Sequence[str] | None, delimiter: str) -> None:
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {delimiter!r}")
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, such as ['time', 'ip'], not {columns!r}")
         self._columns = None if columns is None else list(columns)
         self._delimiter = delimiter
 

@@ -22,6 +22,7 @@ _ANY_FIELD = "[^ ]+"
 _COMMON = r'{ip} [^ ]+ {user} \[{time}\] "{request}" {status} {bytes}'
 _AGENT = r' "{referer}" "{agent}"'
 _MORE = r"(?: .*)?"
+_COLUMN = r'"?[A-Za-z_][\w .()-]*"?'
 _DELIMITERS = (";", "\t", "|", ",")
 
 
@@ -114,9 +115,14 @@ LOG_FORMATS = (
         "json",
         "applications, Caddy",
         '{"time": "2025-10-10T11:55:36Z", "ip": "203.0.113.7", "path": "/a"}',
-        begins=("{",),
+        begins=("{", "[{"),
     ),
-    LogFormat("csv", "databases, spreadsheets", "time,ip,path\n2025-10-10 11:55:36,203.0.113.7,/a"),
+    LogFormat(
+        "csv",
+        "databases, spreadsheets",
+        "time,ip,path\n2025-10-10 11:55:36,203.0.113.7,/a",
+        rf"{_COLUMN}(?:([;\t|,]){_COLUMN})(?:\1{_COLUMN})*",
+    ),
     LogFormat("parquet", "pandas, polars, DuckDB", ""),
 )
 
@@ -126,8 +132,10 @@ NAMES = ", ".join(map(repr, BY_NAME))
 
 def format_hint(line: str, used: str) -> str:
     """Say in which other format a line seems to be than in the one ``used``."""
+    if used == "json" and (line.strip() == "{" or line.lstrip().startswith("[")):
+        return "; each object has to be a line by itself, as jq -c writes it (jq -c '.[]' those of an array)"
     likely = next((form for form in LOG_FORMATS if form.describes(line)), None)
-    if likely is None or likely.name == used:
+    if likely is None or used in (likely.name, "parquet"):
         return ""
     return f"; it looks like {likely.title}: format={likely.name!r}"
 

@@ -232,6 +232,8 @@ def _warn_of_unit(events: Events, unit: str | None) -> None:
 
 def _times(time: str | Sequence[str] | None, parsers: Sequence[Format]) -> tuple[str, ...]:
     """Return the columns of times; one, if a format joins two of them by itself."""
+    if not isinstance(time, Iterable | None):
+        raise TypeError(f"time must be the name of a column, or of two to be joined, not {short_repr(time)}")
     names = (time,) if isinstance(time, str) else tuple(time or ("time",))
     joined = names == ("date", "time") and all(parser.joins_date for parser in parsers)
     return ("time",) if joined else names
@@ -261,6 +263,11 @@ def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, A
         return dict(saved.identifiers)
     if identifiers is None or isinstance(identifiers, str):
         identifiers = (identifiers or "ip",)
+    if not isinstance(identifiers, Iterable):
+        raise TypeError(
+            "identifiers must be names of columns, as ('ip', 'user'), a dict of them or a function, not "
+            f"{short_repr(identifiers)}"
+        )
     sources = dict(identifiers) if isinstance(identifiers, Mapping) else {each: each for each in identifiers}
     if not sources:
         raise ValueError("identifiers names no column: give at least one, as ('ip',)")

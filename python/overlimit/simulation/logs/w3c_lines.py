@@ -22,6 +22,7 @@ _ALIASES = {
     "referer": "cs(Referer)",
     "agent": "cs(User-Agent)",
 }
+_LIST_OF_ADDRESSES = "x-forwarded-for"
 _WHOLE = ("status", "bytes")
 
 
@@ -92,6 +93,8 @@ def _column(given: Mapping[str, tuple[str, ...]], name: str) -> Sequence[str] | 
     column = given.get(name) or given.get(_ALIASES.get(name, ""))
     if name == "time" and column and "date" in given:
         return [f"{day} {time}Z" for day, time in zip(given["date"], column, strict=True)]
+    if column and _LIST_OF_ADDRESSES in name.lower():  # in which no space can be
+        return [each.replace(",+", ",").replace(",%20", ",") for each in column]
     if name == "path" and column and "path" not in given and "cs-uri-query" in given:
         pairs = zip(column, given["cs-uri-query"], strict=True)
         return [path if query in {"", "-"} else f"{path}?{query}" for path, query in pairs]

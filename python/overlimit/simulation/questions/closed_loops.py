@@ -394,6 +394,10 @@ def closed_loop(
     whose requests waits, the tries may be many: past 20 million it is an error that says so.
     """
     if isinstance(events, Events):
+        if duration is not None:
+            raise ValueError(
+                "duration is for Clients: requests of a log come at their own times, so leave it out"
+            )
         return _of_log(events, limiter_of(limits, penalty), "retry" if clients is None else clients, progress)
     kinds = _checked_kinds(clients if events is None else events)
     limiter = limiter_of(limits, penalty)
