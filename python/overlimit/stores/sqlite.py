@@ -48,6 +48,14 @@ _LOOK = 1.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _UNDONE = (sqlite3.SQLITE_FULL,)
 """What has SQLite itself roll back, also where COMMIT is what fails."""
+_TO_WRITE = "; this user has to be able to write the file, and others beside it in its directory"
+_TO_DO = {
+    sqlite3.SQLITE_NOTADB: "; it is of something else: give the store another path",
+    sqlite3.SQLITE_CORRUPT: "; restore a copy, or move it away: counts begin anew in a new file",
+    sqlite3.SQLITE_READONLY: _TO_WRITE,
+    sqlite3.SQLITE_CANTOPEN: _TO_WRITE,
+    sqlite3.SQLITE_PERM: _TO_WRITE,
+}
 _POLL = 0.008
 """For how many seconds SQLite itself waits for a lock each time: it looks at 1, 3 and 8 milliseconds."""
 
@@ -277,17 +285,19 @@ _of_parents: list[Any] = []
 """What a child must not close."""
 
 
+def _unusable(path: str | None, error: BaseException) -> StoreConfigError:
+    """Return what is wrong with a file, and what to do."""
+    folder = os.path.dirname(path or "")
+    if folder and not os.path.isdir(folder):
+        return StoreConfigError(f"SQLite cannot use {path}: there is no directory {folder}")
+    is_of_others = "no such column" in str(error)
+    to_do = _TO_DO.get(sqlite3.SQLITE_NOTADB if is_of_others else _code(error), "")
+    return StoreConfigError(f"SQLite cannot use {path}: {error}{to_do}")
+
+
 def _code(error: BaseException) -> int:
     """Return the code of SQLite without what it adds to it; 0 for another error."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _unusable(path: str | None, error: BaseException) -> StoreConfigError:
-    folder = os.path.dirname(path or "")
-    is_missing = folder and not os.path.isdir(folder)
-    return StoreConfigError(
-        f"SQLite cannot use {path}: {f'there is no directory {folder}' if is_missing else error}"
-    )
 
 
 def _file(path: str | None) -> tuple[int, int] | None:

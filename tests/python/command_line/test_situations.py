@@ -14,6 +14,7 @@ from contextlib import ExitStack
 import pytest
 
 from overlimit import SharedMemoryStore
+from overlimit.stores import sqlite
 from servers.patience import PATIENCE, eventually
 
 from .test_commands import run
@@ -52,6 +53,8 @@ def check(url: str, codes: dict[str, int], says: str, to_do: str, *, left: objec
             text = done.stderr or done.stdout
             assert re.search(says, text), (name, text)
             assert re.search(to_do, text, re.IGNORECASE), (name, text)
+        if name != "doctor" and done.stderr.startswith("missing: "):
+            assert run("doctor", url).stderr.startswith("missing: ")
     assert left() == before
 
 
@@ -272,3 +275,42 @@ def test_a_table_of_something_else_in_postgresql(postgresql_server, prefix):
     url = postgresql_server.url(table=prefix)
     check(url, UNASKED, 'column "key" does not exist', "name another one by table=")
     assert "name another one by table=" in run("stores", "init", url).stderr
+
+
+@pytest.mark.parametrize("what", ["no database", "damaged", "with a table of something else", "a directory"])
+def test_a_file_that_sqlite_cannot_use(tmp_path, what):
+    path = tmp_path / "limits.db"
+    limiter_at(f"sqlite:///{path}").hit("ada")
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        if what == "with a table of something else":
+            connection.execute("ALTER TABLE overlimit_counts RENAME COLUMN value TO other")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = path.read_bytes()
+    path.with_name("limits.db-wal").unlink(missing_ok=True)
+    if what == "a directory":
+        path.unlink()
+        path.mkdir()
+    elif what != "with a table of something else":
+        path.write_bytes(b"mine" * 3000 if what == "no database" else whole[:4096] + b"x" * 4096)
+    says, to_do = {
+        "no database": ("file is not a database", "it is of something else: give the store another path"),
+        "damaged": ("malformed", "restore a copy, or move it away: counts begin anew in a new file"),
+        "a directory": ("unable to open", "this user has to be able to write the file"),
+    }.get(what, ("no such column", "it is of something else: give the store another path"))
+    check(f"sqlite:///{path}", UNASKED, f"SQLite cannot use {path}: .*{says}", to_do)
+
+
+def test_a_file_of_sqlite_that_may_not_be_written(tmp_path, monkeypatch):
+    path = tmp_path / "limits.db"
+    limiter_at(f"sqlite:///{path}").hit("ada")
+    opened = sqlite.sqlite3.connect
+
+    def read_only(*given, **options):  # as for a user who may not, also where tests run as root
+        connection = opened(*given, **options)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    monkeypatch.setattr(sqlite.sqlite3, "connect", read_only)
+    codes = {"top": 0, "show": 0, "bench": 2}
+    check(f"sqlite:///{path}", codes, "readonly database", "this user has to be able to write the file")

@@ -68,7 +68,9 @@ def doctor(place: Place, ignore_unknown: bool, as_json: bool) -> int:
                 click.echo(f"\n{each.check}: {each.advice}")
         click.echo(f"\n{place.store.endpoint}: {status}")
     if first is not None:
-        kind = "broken" if examination.is_reachable else "unreachable"
+        kind = (
+            "missing" if examination.is_missing else "broken" if examination.is_reachable else "unreachable"
+        )
         raise NoAnswer(kind, f"{first.message} {first.advice}".rstrip())
     return REFUSED if status == "warnings" else FINE
 
@@ -78,6 +80,7 @@ class _Examination:
         self._place = place
         self._lost = 0
         self.is_reachable = True
+        self.is_missing = False
 
     def findings(self) -> Iterator[Finding]:
         if self._place.is_redis:
@@ -105,6 +108,7 @@ class _Examination:
             with shared_memory_checks.beside(store) as own:
                 yield golden.play(own)
         except StoreError as error:
+            self.is_missing = kind_of(error) == "missing"
             what, _, advice = message_of(error).partition(": ")
             yield broken(
                 "reach",
@@ -163,6 +167,7 @@ class _Examination:
 
     def _failing(self, error: StoreError) -> Finding:
         self.is_reachable = kind_of(error) != "unreachable"
+        self.is_missing = kind_of(error) == "missing"
         what, _, advice = message_of(error).partition(_ADVISES)
         instead = _LOOK_UP if self._place.is_redis else ""
         return broken("reach", f"{what.rstrip('.')}.", _sentence(advice) or instead)
