@@ -105,7 +105,7 @@ def _problems_of(view: Any, parameters: Collection[str]) -> Iterator[tuple[str, 
     called = ((method, each) for method in METHODS for each in functions_called(view, method))
     for method, applied in dict.fromkeys((method, limits_of(each)) for method, each in called):
         try:
-            site().plan(name_of(view), method, applied, True)
+            site().plan(name_of(view), method, applied, name_of(view))
         except (TypeError, ValueError) as error:
             yield "E002", str(error)
         for each in applied:

@@ -180,7 +180,7 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     if not (applied and ledger.limits(asked)):
         return None
     _show_fields(ledger, asked, view)
-    plan = ledger.site.plan(name_of(cast(Any, type(view))), method_of(asked), applied, False)
+    plan = ledger.site.plan(name_of(cast(Any, type(view))), method_of(asked), applied, None)
     before = len(ledger.answers)
     ledger.enforce(plan, request, asked)
     answer = next(iter(ledger.answers[before:]), None)
@@ -232,7 +232,7 @@ def problems_of_throttles(view: Any, parameters: Collection[str]) -> Iterator[tu
             continue
         try:
             applied = _limits_of(kind, view)
-            site().plan(_name(kind, view), "GET", applied, False)
+            site().plan(_name(kind, view), "GET", applied, None)
         except (ImproperlyConfigured, TypeError, ValueError) as error:
             yield "E002", str(error)
             continue

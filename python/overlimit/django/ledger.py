@@ -44,7 +44,7 @@ class Ledger(RequestLedger):
         "pending",
         "saw_view",
         "site",
-        "site_waits",
+        "site_view",
         "told",
     )
 
@@ -64,8 +64,8 @@ class Ledger(RequestLedger):
         """The limits of decorators that were called, and which the innermost one decides."""
         self.saw_view = False
         """Whether the middleware has seen the view."""
-        self.site_waits = False
-        """Whether the limits of the site are decided together with those of the first decorator."""
+        self.site_view: str | None = None
+        """The view whose limits of the site are decided with the first decorator; None: they are decided."""
         self.told: Decision | None = None
         """What the view is told: the latest decision, or the refusal."""
 
@@ -115,10 +115,10 @@ class Ledger(RequestLedger):
         await run_async(exempt.awaiting((request,)))
         return self.limits(request)
 
-    def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> RoutePlan:
+    def plan_of(self, function: str, method: str, applied: AppliedLimits = ()) -> RoutePlan:
         """Return the plan of what is to be decided now, which is so only once."""
-        found = self.site.plan(view, method, (*applied, *reversed(self.pending)), self.site_waits)
-        self.pending, self.site_waits = (), False
+        found = self.site.plan(function, method, (*applied, *reversed(self.pending)), self.site_view)
+        self.pending, self.site_view = (), None
         return found
 
     def enforce(self, plan: RoutePlan, given: Any, request: HttpRequest) -> HttpResponseBase | None:

@@ -108,8 +108,8 @@ class SiteLimits:
             return ()
         has_middleware = any(is_a(each, RateLimitMiddleware) for each in settings.MIDDLEWARE)
         plans = (
-            of.plan(name, method, applied, with_site)
-            for name, applied, with_site in decisions(view, method, has_middleware)
+            of.plan(name, method, applied, site_view)
+            for name, applied, site_view in decisions(view, method, has_middleware)
         )
         return tuple(step for plan in plans for step in steps_of(plan))
 
@@ -141,7 +141,7 @@ def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> Rou
         return None
     method = method_of(request)
     facts = facts_of(view, method)
-    ledger.saw_view = ledger.site_waits = True
+    ledger.saw_view, ledger.site_view = True, facts.name
     if facts.decides:
         return None
     plan = ledger.plan_of(facts.name, method)

@@ -54,8 +54,8 @@ def _rules(of: Site, view: Any, method: str, path: str, has_middleware: bool) ->
     if is_exempt(view, method) or (of.exempt.function is None and of.exempt.include(method, path, ())):
         return ()
     found: dict[object, Rule] = {}
-    for name, applied, with_site in decisions(view, method, has_middleware):
-        found |= {_key(rule): rule for rule in of.rules(name, method, applied, with_site)}
+    for name, applied, site_view in decisions(view, method, has_middleware):
+        found |= {_key(rule): rule for rule in of.rules(name, method, applied, site_view)}
     return tuple(found.values())
 
 

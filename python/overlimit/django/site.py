@@ -77,26 +77,30 @@ class Site:
             return False
         return not self.exempt.include(request.method or "", request.path_info, (request,))
 
-    def rules(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> tuple[Rule, ...]:
-        """Return the rules of a view with these decorators for a method, with the site's limits or not."""
-        if with_site:
+    def rules(self, function: str, method: str, applied: AppliedLimits, view: str | None) -> tuple[Rule, ...]:
+        """Return the rules of a function with these decorators for a method.
+
+        ``view`` is the view by which the limits of the site count; None: they are not decided here.
+        """
+        if view is not None:
             self._find_paths()
         rate_limit = self.rate_limit
-        route = _route(view, method, applied)._replace(paths=self._paths.get(view, ()))
-        if with_site:
+        route = _route(function, method, applied)._replace(paths=self._paths.get(function, ()))
+        if view is not None:
+            route = route._replace(whole=view)
             return tuple(rules_of_route(self._rate_limits, rate_limit, route))
         holding = [each for each in applied if each.options.holds_for(method)]
         own = tuple(rules_of_decorators(rate_limit, route, holding))
         return (*own, *meta_rules(rate_limit, route)) if own else ()
 
-    def _compile(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> RoutePlan:
-        rules = {self.rate_limit: self.rules(view, method, applied, with_site)}
-        fallback = count_of(_route(view, method, applied), "fallback")
-        return RoutePlan(plan_stores(rules, fallback), place=view)
+    def _compile(self, function: str, method: str, applied: AppliedLimits, view: str | None) -> RoutePlan:
+        rules = {self.rate_limit: self.rules(function, method, applied, view)}
+        fallback = count_of(_route(view or function, method, applied), "fallback")
+        return RoutePlan(plan_stores(rules, fallback), place=function)
 
 
-def _route(view: str, method: str, applied: AppliedLimits) -> Route:
-    return Route(view, method, labelled=labelled(applied), limited=True, field_name=shown_name(view))
+def _route(function: str, method: str, applied: AppliedLimits) -> Route:
+    return Route(function, method, labelled=labelled(applied), limited=True, field_name=shown_name(function))
 
 
 _current: Site | None = None

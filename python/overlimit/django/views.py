@@ -112,16 +112,25 @@ def functions_called(view: Any, method: str) -> Iterator[Any]:
         yield from (cell.cell_contents for cell in getattr(handler, "__closure__", None) or ())
 
 
-def decisions(view: Any, method: str, has_middleware: bool) -> Iterator[tuple[str, AppliedLimits, bool]]:
-    """Yield what is decided for a view: the name it counts by, its limits, and whether with the site's."""
+def decisions(
+    view: Any, method: str, has_middleware: bool
+) -> Iterator[tuple[str, AppliedLimits, str | None]]:
+    """Yield what is decided for a view: the name it counts by, its limits, and where the site's are decided.
+
+    That is the name of the view, by which the limits of the site count.
+    """
     functions = [each for each in functions_called(view, method) if limits_of(each)]
     for number, function in enumerate(functions):
-        yield name_of_function(view, function), limits_of(function), has_middleware and number == 0
+        yield (
+            name_of_function(view, function),
+            limits_of(function),
+            name_of(view) if has_middleware and number == 0 else None,
+        )
     if has_middleware and not functions:
-        yield name_of(view), (), True
+        yield name_of(view), (), name_of(view)
     drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
     if drf is not None:
-        yield name_of(view), drf.limits_of_throttles(class_of(view)), False
+        yield name_of(view), drf.limits_of_throttles(class_of(view)), None
 
 
 def _dotted(thing: Any) -> str:

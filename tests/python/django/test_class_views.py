@@ -157,3 +157,23 @@ def test_an_exempt_class_is_not_limited(either):
     )
     assert statuses(client, "/a") == statuses(client, "/b") == [200] * 3
     assert statuses(client, "/c") == [200, 200, 429]
+
+
+class DecoratedMethods(View):
+    def get(self, request):
+        return told(request)
+
+    @rate_limit("50/hour", override_defaults=False)
+    def post(self, request):
+        return told(request)
+
+    @rate_limit("50/hour", override_defaults=False)
+    def put(self, request):
+        return told(request)
+
+
+@pytest.mark.parametrize("limits", [{"DEFAULT_LIMITS": "2/minute"}, {"APPLICATION_LIMITS": "2/minute"}])
+def test_limits_of_the_site_count_a_class_whatever_decorators_its_methods_have(serve, limits):
+    client = serve(path("", DecoratedMethods.as_view()), **limits)
+    assert client.get("/").status_code == client.post("/").status_code == 200
+    assert [client.generic(method, "/").status_code for method in ("GET", "POST", "PUT")] == [429] * 3

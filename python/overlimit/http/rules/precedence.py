@@ -64,6 +64,8 @@ class Route(NamedTuple):
     """The paths that lead to it, as the framework writes them."""
     field_name: str = ""
     """The name of its limits in header fields, if it is not the endpoint."""
+    whole: str = ""
+    """By what default limits count it, if the endpoint is only a part of that."""
 
     @property
     def applied_limits(self) -> Iterator[AppliedLimit]:
@@ -121,7 +123,8 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
             yield from _decorated(rate_limit, applied.options, count)
             overridden = overridden or applied.options.replaces_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
-        default = count_of(route, "default", field_name="default")
+        whole = route._replace(endpoint=route.whole or route.endpoint)
+        default = count_of(whole, "default", field_name="default")
         yield from rules_of_options(rate_limit, rate_limit.group("default_limits"), default)
     if ExemptionScope.APPLICATION not in exempt:
         application = count_of_all(route, "application")
