@@ -160,6 +160,19 @@ def test_exemptions_and_limits_of_a_tree_of_blueprints(make_site):
     assert {name: site.quotas(f"/{name}") for name in tree} == held
 
 
+@pytest.mark.parametrize("flags", ["ANCESTORS", "DESCENDENTS|ANCESTORS", "DEFAULT|DESCENDENTS|ANCESTORS"])
+def test_a_blueprint_exempt_from_its_ancestors_keeps_their_limits_from_nested_ones(make_site, flags):
+    site = make_site()
+    outer, middle, inner = (Blueprint(name, __name__) for name in ("outer", "middle", "inner"))
+    site.limiter.limit("2/minute")(outer)
+    site.limiter.exempt(middle, flags=scope(flags))
+    inner.get("/")(lambda: "ok")
+    middle.register_blueprint(inner)
+    outer.register_blueprint(middle)
+    site.app.register_blueprint(outer)
+    assert site.quotas("/") == []
+
+
 def test_a_bare_decorator_a_called_one_and_one_above_the_route_hold(site):
     site.route("/bare", site.limiter.exempt)
     site.route("/called", site.limiter.exempt())

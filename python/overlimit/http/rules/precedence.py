@@ -309,12 +309,11 @@ def _inherited(
     """Yield the limits of a route's groups, from the innermost to the first that overrides the rest."""
     for depth, each in enumerate(route.groups):
         exempt = rate_limit.exemptions.of_group(each.group)
-        if depth and HANDED_DOWN in exempt:
-            continue
+        hands_down = not depth or HANDED_DOWN not in exempt
         here = [
             (label, applied)
             for label, applied in labelled(applied_limits_of_group(each.group))
-            if _holds(rate_limits, rate_limit, route, applied)
+            if hands_down and _holds(rate_limits, rate_limit, route, applied)
         ]
         yield from ((each, label, applied) for label, applied in here)
         if any(applied.options.replaces_defaults for _, applied in here):
