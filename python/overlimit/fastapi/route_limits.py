@@ -169,6 +169,13 @@ class LimitDependency:
             "dependencies=[Depends(limiter.dependency('5/minute'))]"
         )
 
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """FastAPI copies the default of a parameter, where this stands by itself."""
+        raise TypeError(
+            "limiter.dependency(...) stands as the default of a parameter by itself: write "
+            "Depends(limiter.dependency('5/minute'))"
+        )
+
     __signature__ = inspect.Signature(
         [inspect.Parameter(_GIVEN_BY_FASTAPI, inspect.Parameter.KEYWORD_ONLY, annotation=HTTPConnection)]
     )

@@ -25,7 +25,7 @@ from overlimit.flask.errors import (
 )
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
-from overlimit.flask.routes import check_hooks, find_route
+from overlimit.flask.routes import find_route
 from overlimit.http.answering.fields import shows_fields
 from overlimit.http.app_state import AppStateOfViews
 from overlimit.http.deciding.answer import StoreAnswer
@@ -66,7 +66,6 @@ class AppState(AppStateOfViews):
         """Wrap the app's dispatching, its error handling and its responses; `of` makes one state per app."""
         super().__init__(app, app.name, app.view_functions, BY_DEFAULT)
         self.app = app
-        self._warned_of: list[object] = []
         self._dispatch, self._process = app.dispatch_request, app.process_response
         self._handle_error, self._handle_exception = app.handle_user_exception, app.handle_exception
         app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
@@ -93,10 +92,6 @@ class AppState(AppStateOfViews):
     def find_route(self, endpoint: str, method: str) -> Route:
         """Return the limits of an endpoint's view for one HTTP method."""
         return find_route(self.app, endpoint, method)
-
-    def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
-        super()._check_route(route, more)
-        check_hooks(self.app, self._warned_of)
 
     def methods_taken(self) -> Collection[str] | None:
         """Return the methods of all rules; None: one of them takes any."""

@@ -13,6 +13,7 @@ from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction, decorated_below
 from overlimit.http.rules.called_routes import CalledRoute, endpoints_of
 from overlimit.http.rules.file_limits import RoutePaths
+from overlimit.http.rules.hooks import check_hooks
 from overlimit.http.rules.precedence import (
     Route,
     RulesOfRoute,
@@ -103,6 +104,7 @@ class AppStateOfViews(BaseAppState):
         super().__init__(app, app_name, default_identify)
         self._views = views
         self._views_seen = 0
+        self._warned_of: list[object] = []
 
     def endpoints(self) -> Collection[str]:
         """Return the names of all views."""
@@ -112,6 +114,10 @@ class AppStateOfViews(BaseAppState):
         """Yield every route, by endpoint and method; a handshake of a websocket is a GET."""
         places = places_of(self.rate_limits.app.url_map.iter_rules(), self._views)
         return (self.find_route(*place) for place in places)
+
+    def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
+        super()._check_route(route, more)
+        check_hooks(self.rate_limits.app, self.app_name, self._warned_of)
 
     def has_new_views(self) -> bool:
         """Return whether views were added since this was asked before."""

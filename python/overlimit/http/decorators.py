@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from overlimit.http.callables import function_name
 from overlimit.http.options.limit_options import (
@@ -66,6 +66,8 @@ class WrappingDecorator:
     def _check(self, target: object) -> None:
         """Raise TypeError for what is no function."""
         of = f"a function or a {self._group_called}"
+        if isinstance(target, staticmethod):
+            raise TypeError(f"a limit is put on {of}, not on a staticmethod: write @staticmethod above it")
         check_target(target, self._app, of, "into its decorators = [...]")
 
     def _note_change(self, target: object) -> None:
@@ -81,6 +83,12 @@ class WrappingDecorator:
         """A view is asked for its name; where a decorator was not called, this object is the view."""
         used = "rate_limit" if self._handle is None else "limiter.limit"
         raise AttributeError(f"a limit is not a view: write @{used}('10/second'), not @{used}")
+
+    def __iter__(self) -> NoReturn:
+        """Raise TypeError: a class of views iterates over its ``decorators``."""
+        raise TypeError(
+            "decorators is a list of limits, also of one: write decorators = [limiter.limit(...)]"
+        )
 
     def _wrap(self, function: LimitedFunction) -> Callable[..., Any]:
         """Return what decides and then calls the function."""

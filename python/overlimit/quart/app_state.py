@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from overlimit.http.app_state import AppStateOfViews
 from overlimit.http.asgi.conversations import ConversationMiddleware
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
+from overlimit.http.options.configuration import warn_of_keys
 from overlimit.http.raised import as_refusal, own_kinds
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import Route
@@ -52,6 +53,11 @@ class AppState(AppStateOfViews):
     def current(cls) -> AppState:
         """Return the state of the current app."""
         return cls.of(current_app._get_current_object())  # type: ignore[attr-defined]
+
+    def configuration(self) -> Mapping[str, Any]:
+        """Warn of keys that a RateLimit of Flask would read, and return none."""
+        warn_of_keys(self.app.config)
+        return {}
 
     def find_route(self, endpoint: str, method: str) -> Route:
         """Return the limits of an endpoint's view for one HTTP method."""

@@ -261,3 +261,13 @@ def test_the_reference_lists_all_options_of_a_ratelimit_and_no_others():
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     listed = {name.strip(" `") for row in rows for name in row.split(",")}
     assert listed == set(Keywords.__annotations__) - {"app"}
+
+
+def test_a_dependency_as_the_default_of_a_parameter_says_what_to_write(site):
+    given = site.limiter.dependency("1/minute")
+
+    @site.app.get("/")
+    def index(limited=given): ...
+
+    with pytest.raises(TypeError, match=r"by itself: write Depends\(limiter\.dependency\("):
+        TestClient(site.app).get("/")

@@ -472,3 +472,17 @@ def test_blocks_whose_name_varies_by_request_do_not_pile_up(make_site):
 
     before = kept_after(0)
     assert kept_after(300) < before + 150
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_a_limit_above_a_method_of_a_class_itself_says_what_to_write(site, kind):
+    with pytest.raises(TypeError, match=rf"not on a {kind.__name__}: write @{kind.__name__} above it"):
+        site.limiter.limit("1/minute")(kind(lambda *given: "ok"))
+
+
+def test_a_limit_in_place_of_decorators_says_what_to_write(site):
+    class Items(MethodView):
+        decorators = site.limiter.limit("1/minute")
+
+    with pytest.raises(TypeError, match=r"write decorators = \[limiter\.limit\(\.\.\.\)\]"):
+        Items.as_view("items")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -84,3 +85,40 @@ def test_the_reference_has_every_name():
     reference = (Path(__file__).parents[3] / "docs" / "reference" / "quart.md").read_text(encoding="utf-8")
     assert [name for name in overlimit.quart.__all__ if f"`{name}" not in reference] == []
     assert {"app", "default_limits", "store"} <= Keywords.__annotations__.keys()
+
+
+def test_a_limit_above_the_registration_of_a_hook_is_warned_of(site, caplog):
+    @site.limiter.limit("1/minute")
+    @site.app.before_request
+    async def registered():
+        return None
+
+    site.add("/")
+    assert site.statuses("/", "/") == [200, 200]
+    told = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(told) == 1
+    assert "registered() holds for no request" in told[0]
+
+
+def test_a_limit_on_what_runs_after_the_response_is_an_error(site):
+    @site.app.teardown_request
+    @site.limiter.limit("1/minute")
+    async def closed(error):
+        return None
+
+    site.add("/")
+    with pytest.raises(RuntimeError, match=r"closed\(\) is limited, but it is called after the response"):
+        site.ask("/")
+
+
+def test_keys_of_the_configuration_are_warned_of():
+    app = Quart("shop")
+    app.config |= {"RATELIMIT_KEY_PREFIX": "shop", "RATELIMIT_DEFAULTS": "1/minute", "DEBUG": False}
+    with pytest.warns(UserWarning, match="RATELIMIT_") as told:
+        RateLimit(app)
+    assert [str(each.message).partition(":")[0] for each in told] == [
+        "RATELIMIT_KEY_PREFIX has no effect",
+        "RATELIMIT_DEFAULTS has no effect",
+    ]
+    assert "RateLimit(app, key_prefix=...)" in str(told[0].message)
+    assert {each.filename for each in told} == {__file__}

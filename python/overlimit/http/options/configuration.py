@@ -89,6 +89,16 @@ def _warn_of_unknown(config: Mapping[str, Any]) -> None:
             warn_caller(f"{key} is not a key that RateLimit reads: it has no effect{hint}")
 
 
+def warn_of_keys(config: Mapping[str, Any]) -> None:
+    """Warn about each ``RATELIMIT_*`` key of an app whose RateLimit reads none, and name its option."""
+    for key in config:
+        if isinstance(key, str) and key.startswith(_PREFIX):
+            name = _OWN[key].name if key in _OWN else "default_limits"
+            warn_caller(
+                f"{key} has no effect: options are given in the program, as in RateLimit(app, {name}=...)"
+            )
+
+
 def _key_like(key: str) -> str | None:
     name = key.removeprefix(_PREFIX)  # which makes all keys similar
     for own, option in _OWN.items():

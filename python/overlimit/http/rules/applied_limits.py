@@ -106,6 +106,8 @@ def check_target(target: object, app: type, put_on: str, of_class: str) -> None:
             f"a limit is put on {put_on}, not on an app: write RateLimit(app, application_limits=...) for "
             "all its routes together, or default_limits=... for each of them"
         )
+    if isinstance(target, classmethod):
+        raise TypeError(f"a limit is put on {put_on}, not on a classmethod: write @classmethod above it")
     if not callable(target):
         raise TypeError(f"a limit is put on {put_on}, not on {target!r}")
 
