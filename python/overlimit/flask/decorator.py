@@ -54,6 +54,7 @@ class LimitDecorator(WrappingDecorator):
     """Limits to be put on something: as a decorator on a view, a function or a blueprint, or as a context."""
 
     _app, _group, _group_called, _unnoticed = Flask, Blueprint, "blueprint", unnoticed
+    _block = "with"
     _is_in_request = staticmethod(has_request_context)
 
     @overload
@@ -86,6 +87,7 @@ class LimitDecorator(WrappingDecorator):
 
     def __enter__(self) -> None:
         """Limit the current request, if any; raises RateLimitExceeded or StoreFailed if it is refused."""
+        self._may_be_lost = False
         asked = this_request()
         if asked is not None and asked.method != "OPTIONS":
             AppState.of(this_app()).enforce_block(AppliedLimit(self._options, self._handle), asked)

@@ -41,6 +41,8 @@ class AwaitingDecorator(WrappingDecorator):
     An adapter says how a request is decided, on the event loop: `_enforce` and `_enforce_block`.
     """
 
+    _block = "async with"
+
     def _wrap(self, function: LimitedFunction) -> Callable[..., Any]:
         call = function.function
 
@@ -71,6 +73,7 @@ class AwaitingDecorator(WrappingDecorator):
 
     async def __aenter__(self) -> None:
         """Limit the current request, if any; raises an exception if it is refused."""
+        self._may_be_lost = False
         await self._enforce_block(AppliedLimit(self._options, self._handle))
 
     async def __aexit__(

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NoReturn
 
+from overlimit._messages.caller import warn_caller
 from overlimit.http.callables import function_name
 from overlimit.http.options.limit_options import (
     LimitOptions,
@@ -40,14 +41,26 @@ class WrappingDecorator:
     """The class of groups of routes."""
     _group_called: ClassVar[str]
     _unnoticed: ClassVar[Unnoticed]
+    _block: ClassVar[str]
+    """How a block of the framework begins that a limit is entered by."""
 
     def __init__(self, options: LimitOptions, handle: RateLimitHandle | None) -> None:
         """Take checked options, and the RateLimit through which they hold; None: the current app's first."""
         self._options = options
         self._handle = handle
+        self._may_be_lost = options.during_request
+
+    def __del__(self) -> None:
+        """Warn of what a request has made and not used, as in ``limiter.limit("5/minute")`` by itself."""
+        if self._may_be_lost:
+            warn_caller(
+                f"a limit that was made during a request has limited nothing: write {self._block} "
+                "limiter.limit(...): around what it limits, or put it on a function"
+            )
 
     def __call__(self, target: Any) -> Any:
         """Limit what answers requests, a function that a request calls, or all routes of a group."""
+        self._may_be_lost = False
         applied = AppliedLimit(self._options, self._handle)
         if isinstance(target, self._group):
             apply_to_group(target, applied)

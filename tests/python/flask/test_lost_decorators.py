@@ -1,4 +1,4 @@
-"""A limit written above ``@app.route``: Flask has registered the function below it, which isn't limited."""
+"""Limits above ``@app.route``, below which Flask has registered the function, and those that are not used."""
 
 from __future__ import annotations
 
@@ -179,3 +179,19 @@ def test_what_is_no_app_is_an_error_that_says_so(given):
 def test_limits_without_saying_for_what_are_the_default_limits():
     with pytest.raises(TypeError, match="RateLimit has no option 'limits': write default_limits="):
         RateLimit(Flask("site"), limits="100/minute")
+
+
+@pytest.mark.parametrize("make", [RateLimit.limit, lambda limiter, value: rate_limit(value)])
+def test_a_limit_that_a_request_makes_and_does_not_use_is_warned_of(make_site, make):
+    site = make_site()
+
+    @site.app.get("/")
+    def index():
+        make(site.limiter, "1/minute")
+        with make(site.limiter, "5/minute"):
+            return make(site.limiter, "5/hour")(lambda: "ok")()
+
+    with pytest.warns(UserWarning, match=r"write with limiter\.limit\(\.\.\.\):") as told:
+        assert site.ask("/", 2) == [200, 200]
+    assert {each.filename for each in told} == {__file__}
+    assert len(told) == 2

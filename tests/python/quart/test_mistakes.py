@@ -122,3 +122,15 @@ def test_keys_of_the_configuration_are_warned_of():
     ]
     assert "RateLimit(app, key_prefix=...)" in str(told[0].message)
     assert {each.filename for each in told} == {__file__}
+
+
+def test_a_limit_that_a_request_makes_and_does_not_use_is_warned_of(site):
+    @site.app.get("/")
+    async def index():
+        site.limiter.limit("1/minute")
+        async with site.limiter.limit("5/minute"):
+            return "ok"
+
+    with pytest.warns(UserWarning, match=r"write async with limiter\.limit\(\.\.\.\):") as told:
+        assert site.statuses("/", "/") == [200, 200]
+    assert len(told) == 2
