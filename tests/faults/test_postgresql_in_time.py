@@ -133,6 +133,7 @@ def others(server: PostgreSQLServer) -> list[int]:
     return [pid for (pid,) in server.ask(f"SELECT pid {asked}")]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_does_not_wait_for_a_server_that_hangs(start_postgresql):
     server = start_postgresql()
     limiter = Limiter("5/minute", name="x", store=server.url(timeout=60))
