@@ -165,6 +165,7 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   check_owner(status);
   const auto bytes = static_cast<std::size_t>(status.st_size);
   check_magic(fd.get());
+  check_mode(status);
   if (bytes < sizeof(FileHead)) refuse_unusable("is damaged, too short by far");
   auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
   const Header header = mapping->head().header;
@@ -195,6 +196,9 @@ void SharedFile::check_owner(const struct stat& status) const {
     refuse("belongs to the user with the id " + std::to_string(status.st_uid) +
            ", who could change it: " + kind_.elsewhere);
   }
+}
+
+void SharedFile::check_mode(const struct stat& status) const {
   const mode_t wider = status.st_mode & 077 & ~mode_;
   if (wider != 0) {
     refuse("has the mode " + octal(status.st_mode & kAllModes) +

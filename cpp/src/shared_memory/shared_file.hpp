@@ -153,6 +153,7 @@ class SharedFile {
   [[nodiscard]] struct stat status_of(int fd) const;
   void check_magic(int fd) const;
   void check_owner(const struct stat& status) const;
+  void check_mode(const struct stat& status) const;
   void check_header(const Header& header, std::size_t bytes) const;
   [[nodiscard]] bool claim(int fd) const;
   void reserve(int fd, std::size_t bytes) const;

@@ -115,6 +115,12 @@ TEST_F(SharedFiles, AreNotUsedWhenMoreMayWriteThemThanTheModeSays) {
   EXPECT_EQ(refusal(options), "") << "a narrower one is fine";
 }
 
+TEST_F(SharedFiles, OfSomethingElseAreNotToGetAnotherMode) {
+  std::ofstream(file.path()) << "something else";
+  ASSERT_EQ(::chmod(file.path().c_str(), 0644), 0);
+  EXPECT_NE(refusal(file.options()).find("is not one of overlimit's"), std::string::npos);
+}
+
 TEST_F(SharedFiles, OfOtherUsersAreNotUsed) {
   if (::geteuid() != 0) return;  // only root can give files away
   create();
