@@ -19,7 +19,7 @@ from overlimit._messages.optional import needed
 from overlimit._messages.texts import short_repr
 from overlimit._options import size_of, text_of, timeout_us_given, timeout_us_of, truth_of
 from overlimit._steps import Steps, await_calls, run_calls
-from overlimit.errors import StoreConfigError, StoreError
+from overlimit.errors import StoreConfigError, StoreError, StoreUnavailable
 from overlimit.stores.fair_pool import FairPool, FairPoolOfLoop, until
 from overlimit.stores.redis_url import query_options
 from overlimit.stores.values import ValueStore, Write, store_failure
@@ -339,10 +339,11 @@ class PostgreSQLStore(ValueStore):
         except (psycopg.Error, TimeoutError) as error:
             raise store_failure(self, error, has_written=False, method=method) from error
 
-    def _refused(self, error: psycopg.Error) -> StoreConfigError:
+    def _refused(self, error: psycopg.Error) -> StoreError:
         """Return what the server says, and what to do."""
         to_do = next(text for kind, text in _REFUSED.items() if isinstance(error, kind))
-        return StoreConfigError(f"{error.diag.message_primary}; {to_do.format(self._table)}")
+        kind = StoreUnavailable if isinstance(error, errors.ReadOnlySqlTransaction) else StoreConfigError
+        return kind(f"{error.diag.message_primary}; {to_do.format(self._table)}")
 
     @property
     def _missing(self) -> str | None:
