@@ -385,13 +385,11 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
     def unlock(self, identifier: str | bytes, /) -> None:
         """Lift the lock of an identifier, set by hand or by a Penalty.
 
-        A level that is remembered is remembered anew, for as long as after the end of a lock, also where no
-        lock holds. Nothing else changes without one.
-
         What was counted stays, so that the next hit may be refused as any other, and so does the penalty's
-        level, so that the next violation locks for longer: ``reset`` forgets both. With ``on_error="local"``
-        also lifts what this process has locked by itself. Raises StoreError when the store cannot answer,
-        whatever ``on_error`` is.
+        level, so that the next violation locks for longer: ``reset`` forgets both. That is remembered from
+        now on for as long as after the end of a lock, which is all that changes without one. With
+        ``on_error="local"`` also lifts what this process has locked by itself. Raises StoreError when the
+        store cannot answer, whatever ``on_error`` is.
         """
         super().unlock(identifier)
         waiting.wake_waiters(self.store, [identifier])
