@@ -33,6 +33,10 @@ class Node(RedisServer):
         """Return of how many slots it knows who serves them."""
         return int(self._cluster_info()["cluster_slots_assigned"])
 
+    def latest_epoch(self) -> str:
+        """Return the latest epoch that it knows of, after which comes its own when it is given a slot."""
+        return self._cluster_info()["cluster_current_epoch"]
+
     def forgets(self, slot: int) -> bool:
         """Forget who serves a slot; whether that was known."""
         is_known = any(first <= slot <= last for first, last, *_ in self.ask("CLUSTER", "SLOTS"))
@@ -121,10 +125,19 @@ class Cluster:
             node.ask("CLUSTER", "REPLICATE", self.masters[index // replicas].id)
 
     def is_ready(self) -> bool:
-        """Whether every node sees all slots served, and every replica follows."""
-        return all(node.state() == "ok" and node.known_slots() == SLOTS for node in self.nodes) and all(
-            node.ask("ROLE")[3] == b"connected" for node in self.nodes if node not in self.masters
+        """Whether every node sees all slots served and knows the latest epoch, and every replica follows."""
+        return (
+            all(node.state() == "ok" and node.known_slots() == SLOTS for node in self.nodes)
+            and self._agree_on_epoch()
+            and all(node.ask("ROLE")[3] == b"connected" for node in self.nodes if node not in self.masters)
         )
+
+    def _agree_on_epoch(self) -> bool:
+        """Whether two that are given slots one after the other will have different epochs.
+
+        Else each may say in the end that the other serves them.
+        """
+        return len({node.latest_epoch() for node in self.nodes if node.is_running()}) == 1
 
     def url(self, *, nodes: Sequence[Node] | None = None) -> str:
         """Return the URL that names these nodes, by default all masters."""
@@ -170,6 +183,7 @@ class Cluster:
         for node in (target, source, *(each for each in self.masters if each not in (target, source))):
             if node.is_running():
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+        eventually(self._agree_on_epoch)
 
     def move_key(self, key: str | bytes, source: Node, target: Node) -> None:
         words = ["MIGRATE", "127.0.0.1", target.port, key, 0, int(PATIENCE * 1000)]
