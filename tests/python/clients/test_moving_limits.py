@@ -64,7 +64,7 @@ SAYS = pytest.mark.parametrize("says", [None, says_quota], ids=["silent", "says 
 @SAYS
 @pytest.mark.prove
 def test_less_than_a_fiftieth_is_refused_and_most_is_used(says, processes, shared_memory):
-    phases = [Phase(12, 72), Phase(20, 24), Phase(20, 48)]
+    phases = [Phase(20, 72), Phase(30, 24), Phase(30, 48)]
     server = MovingLimit(phases, PERIOD, says)
     numbers = asked(server, processes)
     assert len(server.refused) < 0.02 * (len(server.admitted) + len(server.refused))
