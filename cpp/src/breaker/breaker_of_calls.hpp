@@ -7,9 +7,9 @@
 
 namespace overlimit {
 
-/// While it is open, calls fail at once, but for one at a time that is the probe, as long as the probe's own
-/// time is not over. Nothing tells such a store's outages from its failures, so only these open it, when half
-/// of at least 20 calls of the last 10 seconds failed. Begins anew in a forked child. Thread-safe.
+/// While it is open, calls fail at once, but for the probe: one call at a time, or another after
+/// Breaker::kProbeTimeout. Nothing tells an outage from failures here, so only these open it: half of at
+/// least 20 calls of the last 10 seconds. Begins anew in a forked child. Thread-safe.
 class BreakerOfCalls : NonCopyable {
  public:
   using TimePoint = Breaker::TimePoint;
@@ -17,7 +17,7 @@ class BreakerOfCalls : NonCopyable {
   explicit BreakerOfCalls(std::minstd_rand::result_type seed) : seed_(seed), breaker_(seed) {}
   [[nodiscard]] BreakerState state();
 
-  /// A call on its way, which has failed or succeeded, or nothing is to be learnt from it.
+  /// A call on its way. One that says neither that it succeeded nor that it failed counts as neither.
   class Attempt : NonCopyable {
    public:
     /// Throws why no call may go.

@@ -17,7 +17,7 @@ class Cause {
   [[nodiscard]] bool is_config() const noexcept { return kind_ == Kind::config; }
   [[nodiscard]] bool is_timeout() const noexcept { return kind_ == Kind::timeout; }
   [[noreturn]] void raise(bool maybe_charged) const;
-  /// Throws it as the reason why the server is not called until the next probe.
+  /// Throws it as the reason why the store is not called until the next probe.
   [[noreturn]] void raise_again(std::chrono::microseconds until_next) const;
 
  private:

@@ -6,10 +6,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from types import FrameType, MappingProxyType, ModuleType
-from typing import NoReturn, ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from typing import NoReturn
 
 _RESET = "use decision.time + decision.retry_after of a refusal, else decision.time + decision.reset_after"
 

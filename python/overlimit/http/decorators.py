@@ -43,6 +43,8 @@ class WrappingDecorator:
     _unnoticed: ClassVar[Unnoticed]
     _block: ClassVar[str]
     """How a block of the framework begins that a limit is entered by."""
+    _may_be_lost = False
+    """Whether a request has made it, and not used it yet."""
 
     def __init__(self, options: LimitOptions, handle: RateLimitHandle | None) -> None:
         """Take checked options, and the RateLimit through which they hold; None: the current app's first."""

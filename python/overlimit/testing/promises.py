@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from overlimit.stores.values import ValueStore, Write
-from overlimit.testing._told_times import misdated, mistold
+from overlimit.testing._store_times import times_before_waits, wrong_times
 from overlimit.testing._trials import (
     BEYOND,
     HELD,
@@ -185,7 +185,7 @@ def _goes_by_time(tried: Tried) -> Iterator[str]:
         yield "A value that is written again lives as long as the new one is given, not as the old one was."
     if any(value not in (None, b"short") for value in tried.read(more)):
         yield "A value that has expired is read as it was, or as None."
-    yield from mistold(tried.seen)
+    yield from wrong_times(tried.seen)
 
 
 def _writes_all_or_nothing(tried: Tried) -> Iterator[str]:
@@ -260,7 +260,7 @@ def _meet(
         yield sentence
         return
     for second in others:
-        yield from misdated(first.seen[-1], second.seen[-1])
+        yield from times_before_waits(first.seen[-1], second.seen[-1])
 
 
 def _adding(keys: Sequence[str], written: Collection[str]) -> Callable[[Values], Writes]:

@@ -24,6 +24,7 @@ from overlimit.limiter import Limiter
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _AT_ONCE = 16
+_GIVES_UP = 20
 _COUNTED = ("asked", "leased", "refusals", "held", "returned", "lapsed")
 _OF_LEASES = (
     "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} cached "
@@ -106,8 +107,12 @@ def _forgetting(place: Place, limiter: Limiter, names: list[str]) -> Iterator[li
 
 
 def _forget(store: Store, policy: str, names: list[str]) -> None:
-    """Forget all of them, also where a node of a cluster does not answer; raise for its own in the end."""
+    """Forget all of them, also where a node of a cluster does not answer; raise for its own in the end.
+
+    Where nobody answers any more, it ends soon.
+    """
     failed: StoreError | None = None
+    in_turn = 0
     for first in range(0, len(names), _AT_ONCE):
         some = names[first : first + _AT_ONCE]
         try:
@@ -116,8 +121,11 @@ def _forget(store: Store, policy: str, names: list[str]) -> None:
             for each in some:
                 try:
                     forget(store, policy, [each])
+                    in_turn = 0
                 except StoreError as error:
-                    failed = error
+                    failed, in_turn = error, in_turn + 1
+                    if in_turn == _GIVES_UP:
+                        raise
     if failed is not None:
         raise failed
 

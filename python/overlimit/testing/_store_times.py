@@ -10,7 +10,7 @@ from typing import Any
 from overlimit.testing._trials import HELD, Seen, numbers
 
 
-def mistold(seen: Sequence[Seen]) -> Iterator[str]:
+def wrong_times(seen: Sequence[Seen]) -> Iterator[str]:
     """Yield what is wrong with the times that were told from one call to the next."""
     given = [each.now for each in seen if each.now is not None]
     if not given:
@@ -49,7 +49,7 @@ def _steps_of(times: Sequence[Any]) -> int:
     return int(all(now.denominator == 1 for now in times))
 
 
-def misdated(first: Seen, second: Seen) -> Iterator[str]:
+def times_before_waits(first: Seen, second: Seen) -> Iterator[str]:
     """Yield what is wrong with the times of two, one of whom saw what the other wrote."""
     times = [_number(first.now), _number(second.now)]
     if None in times or _steps_of(times):
